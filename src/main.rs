@@ -1,0 +1,2 @@
+//! The NameServer binary.
+fn main() {}
