@@ -20,5 +20,6 @@ pub mod header;
 pub mod inflate;
 pub mod json;
 pub mod model;
+pub mod pace;
 pub mod register;
 pub mod reply;
