@@ -1,0 +1,98 @@
+//! Strings as they stand in the document, and their unescaping.
+
+use std::borrow::Cow;
+
+/// A string between its quotes. Its escapes were checked when it was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Text<'a> {
+    pub(super) raw: &'a str,
+    pub(super) escaped: bool,
+}
+
+impl<'a> Text<'a> {
+    /// Bytes it takes in the document; never less than a sixth of what is left unescaped.
+    pub fn raw_bytes(&self) -> usize {
+        self.raw.len()
+    }
+
+    /// The text, borrowed when there is nothing to unescape.
+    pub fn decode(self) -> Cow<'a, str> {
+        if self.escaped {
+            Cow::Owned(unescape(self.raw))
+        } else {
+            Cow::Borrowed(self.raw)
+        }
+    }
+
+    /// Whether the unescaped text equals `other`, which costs no more than `other` is long.
+    pub fn is(self, other: &str) -> bool {
+        if self.escaped {
+            // an escape takes at most six characters for one
+            self.raw.len() <= 6 * other.len() && unescape(self.raw) == other
+        } else {
+            self.raw == other
+        }
+    }
+}
+
+/// Bytes of the escape at the start of `rest`, which begins behind the backslash; `None` when
+/// fastjson would refuse it.
+pub(super) fn escape_bytes(rest: &[u8]) -> Option<usize> {
+    let hex = |from: usize, to: usize| {
+        rest.get(from..to)
+            .is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+    };
+    match rest.first()? {
+        b'0'..=b'7' | b'b' | b't' | b'n' | b'v' | b'f' | b'F' | b'r' => Some(1),
+        b'"' | b'\'' | b'/' | b'\\' => Some(1),
+        b'x' if hex(1, 3) => Some(3),
+        b'u' if hex(1, 5) => Some(5),
+        _ => None,
+    }
+}
+
+/// Undoes checked escapes. Half of a surrogate pair becomes `?`, which is what Java writes for
+/// it when it encodes the string again.
+fn unescape(raw: &str) -> String {
+    let mut out = String::with_capacity(raw.len());
+    let mut rest = raw;
+    while let Some(at) = memchr::memchr(b'\\', rest.as_bytes()) {
+        out.push_str(&rest[..at]);
+        let escape = &rest[at + 1..];
+        let length = escape_bytes(escape.as_bytes()).unwrap_or(escape.len());
+        rest = &escape[length..];
+        let unit = code_unit(&escape[..length]);
+        if (0xD800..0xDC00).contains(&unit) && rest.starts_with("\\u") {
+            let low = rest.get(2..6).map_or(0, hex_value);
+            if (0xDC00..0xE000).contains(&low) {
+                let scalar = 0x10000 + ((unit - 0xD800) << 10) + (low - 0xDC00);
+                out.push(char::from_u32(scalar).unwrap_or('?'));
+                rest = &rest[6..];
+                continue;
+            }
+        }
+        out.push(char::from_u32(unit).unwrap_or('?'));
+    }
+    out.push_str(rest);
+    out
+}
+
+/// The UTF-16 code unit that an escape stands for; the backslash is not part of it.
+fn code_unit(escape: &str) -> u32 {
+    let first = escape.bytes().next().unwrap_or(b'?');
+    match first {
+        b'0'..=b'7' => u32::from(first - b'0'),
+        b'b' => 8,
+        b't' => 9,
+        b'n' => 10,
+        b'v' => 11,
+        b'f' | b'F' => 12,
+        b'r' => 13,
+        b'x' | b'u' => hex_value(&escape[1..]),
+        other => u32::from(other),
+    }
+}
+
+fn hex_value(digits: &str) -> u32 {
+    u32::from_str_radix(digits, 16).unwrap_or('?' as u32)
+}
