@@ -1,1 +1,17 @@
 //! To be written.
+pub mod limits;
+
+/// Settings in force.
+#[derive(Clone, Debug, Default)]
+#[allow(missing_docs)]
+pub struct Settings {
+    pub order_message_enable: bool,
+    pub return_order_topic_config_to_broker: bool,
+    pub support_acting_master: bool,
+    pub enable_all_topic_list: bool,
+    pub enable_topic_list: bool,
+    pub notify_min_broker_id_changed: bool,
+    pub need_wait_for_service: bool,
+    pub wait_seconds_for_service: i32,
+    pub delete_topic_with_broker_registration: bool,
+}

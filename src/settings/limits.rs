@@ -1,0 +1,83 @@
+//! What a peer can make the server spend: every limit in one table, each with its reason.
+//!
+//! A value, not constants, so that tests may lower them.
+
+use crate::wire::frame::FrameLimits;
+
+/// All limits.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Frame and header: larger ones close the connection. 16 MiB is Java's
+    /// `com.rocketmq.remoting.frameMaxLength`; real headers stay under 1 KiB.
+    pub frame: FrameLimits,
+    /// Inflated registration body; Java has no limit and can be made to run out of memory.
+    pub inflated_bytes: usize,
+    /// Any name or address: real ones stay under 255.
+    pub name_bytes: usize,
+    /// Topics in one 103: ten times the largest broker heard of.
+    pub topics_in_registration: usize,
+    /// Topics in all.
+    pub topics: usize,
+    /// Queue entries in all.
+    pub pairs: usize,
+    /// Live brokers in all.
+    pub brokers: usize,
+    /// Bodies of requests that need only a few bytes (322): Java takes any.
+    pub small_body_bytes: usize,
+    /// Registrations that one connection is remembered for; a broker container has a few.
+    pub accepted_per_connection: usize,
+    /// Commands of one connection that may be outstanding before it is no longer read.
+    pub outstanding_commands: usize,
+    /// Bytes of answers after which a turn ends.
+    pub turn_bytes: usize,
+    /// Frames above this size get a buffer of their own and need a permit.
+    pub large_frame_bytes: usize,
+    /// Memory in large frames, for the whole process; the rest waits.
+    pub large_frames_total_bytes: usize,
+    /// The part of it that only frames up to [`Self::modest_frame_bytes`] may take.
+    pub large_frames_reserve_bytes: usize,
+    /// See [`Self::large_frames_reserve_bytes`].
+    pub modest_frame_bytes: usize,
+    /// How long a frame waits for a permit before it is thrown away and answered with code 2.
+    pub permit_wait_ms: u64,
+    /// A permit's holder has this long, and [`Self::delivery_ms_per_mib`] for each MiB.
+    pub delivery_ms: u64,
+    /// See [`Self::delivery_ms`].
+    pub delivery_ms_per_mib: u64,
+    /// Parsed registrations that wait for the writer, at their parsed size.
+    pub parsed_total_bytes: usize,
+    /// Bytes that all connections keep between turns: half frames, leftovers, unsent answers.
+    pub kept_total_bytes: usize,
+    /// Unsent answers that stop a connection's reading.
+    pub unsent_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        const KIB: usize = 1024;
+        const MIB: usize = 1024 * KIB;
+        Self {
+            frame: FrameLimits { frame_bytes: 16 * MIB, header_bytes: MIB, ext_fields: 1024 },
+            inflated_bytes: 64 * MIB,
+            name_bytes: KIB,
+            topics_in_registration: 200_000,
+            topics: 2_000_000,
+            pairs: 20_000_000,
+            brokers: 50_000,
+            small_body_bytes: 64 * KIB,
+            accepted_per_connection: 64,
+            outstanding_commands: 64,
+            turn_bytes: 256 * KIB,
+            large_frame_bytes: 64 * KIB,
+            large_frames_total_bytes: 256 * MIB,
+            large_frames_reserve_bytes: 64 * MIB,
+            modest_frame_bytes: MIB,
+            permit_wait_ms: 2000,
+            delivery_ms: 10_000,
+            delivery_ms_per_mib: 2000,
+            parsed_total_bytes: 256 * MIB,
+            kept_total_bytes: 512 * MIB,
+            unsent_bytes: 256 * KIB,
+        }
+    }
+}
