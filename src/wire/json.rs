@@ -35,6 +35,9 @@ pub enum JsonError {
     /// A character that cannot stand there.
     #[error("unexpected character at byte {0}")]
     Unexpected(usize),
+    /// Bytes that are not UTF-8.
+    #[error("not UTF-8 at byte {0}")]
+    Utf8(usize),
     /// An escape that fastjson does not know.
     #[error("bad escape at byte {0}")]
     Escape(usize),
@@ -116,7 +119,7 @@ pub fn parse(text: &str) -> Result<Value<'_>, JsonError> {
         Array(Vec<Value<'a>>),
         Object(Vec<Member<'a>>),
     }
-    let mut lexer = Lexer::new(text);
+    let mut lexer = Lexer::new(text.as_bytes());
     let mut open = Vec::new();
     let mut keys: Vec<Key<'_>> = Vec::new();
     let mut root = None;

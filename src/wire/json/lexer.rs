@@ -1,4 +1,6 @@
 //! The pull lexer: one token a call, no recursion, no allocation, a bounded piece of work.
+//!
+//! It reads bytes and checks UTF-8 as it goes, so that nobody has to walk a large body first.
 
 use memchr::memchr2;
 
@@ -13,6 +15,8 @@ const RUN_BYTES: usize = 16 * 1024;
 
 /// Longest number or bare name: no peer writes longer ones, and they are read in one piece.
 const WORD_BYTES: usize = 1024;
+
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 /// Strings up to this length are searched byte by byte, which beats the set-up of a vector search.
 const SHORT_BYTES: usize = 16;
@@ -67,8 +71,10 @@ pub enum KeyForm {
 /// Reads one document from front to back.
 #[derive(Clone, Debug)]
 pub struct Lexer<'a> {
-    text: &'a str,
+    bytes: &'a [u8],
     pos: usize,
+    /// Inside a long string or comment: up to here the bytes are known to be UTF-8.
+    checked: usize,
     state: State,
     depth: usize,
     /// One bit for each open container: set for an object.
@@ -116,14 +122,15 @@ enum Next {
 
 impl<'a> Lexer<'a> {
     /// A lexer before the first token; a byte order mark is skipped.
-    pub fn new(text: &'a str) -> Self {
+    pub fn new(bytes: &'a [u8]) -> Self {
         Self {
-            text,
-            pos: if text.starts_with('\u{feff}') {
-                '\u{feff}'.len_utf8()
+            bytes,
+            pos: if bytes.starts_with(BYTE_ORDER_MARK) {
+                BYTE_ORDER_MARK.len()
             } else {
                 0
             },
+            checked: 0,
             state: State::Value,
             depth: 0,
             objects: [0; MAX_DEPTH / 64 + 1],
@@ -179,7 +186,7 @@ impl<'a> Lexer<'a> {
     #[inline]
     fn significant(&mut self, stop: usize) -> Result<Next, JsonError> {
         if self.comment == Comment::None
-            && let Some(&byte) = self.text.as_bytes().get(self.pos)
+            && let Some(&byte) = self.bytes.get(self.pos)
             && byte > b' '
             && byte != b'/'
             && byte != 0x7F
@@ -193,15 +200,21 @@ impl<'a> Lexer<'a> {
     /// Everything that fastjson's tokenizer passes over: control characters, space, comments.
     #[cold]
     fn skip_blanks(&mut self, stop: usize) -> Result<Next, JsonError> {
-        let bytes = self.text.as_bytes();
-        while let Some(&byte) = bytes.get(self.pos) {
+        while let Some(&byte) = self.bytes.get(self.pos) {
             if self.pos >= stop {
+                if self.comment != Comment::None {
+                    self.check_utf8(self.pos, false)?;
+                }
                 return Ok(Next::Pause);
             }
-            let next = bytes.get(self.pos + 1);
+            let next = self.bytes.get(self.pos + 1);
             match (self.comment, byte) {
-                (Comment::Line, b'\n') => self.comment = Comment::None,
+                (Comment::Line, b'\n') => {
+                    self.check_utf8(self.pos, true)?;
+                    self.comment = Comment::None;
+                }
                 (Comment::Block, b'*') if next == Some(&b'/') => {
+                    self.check_utf8(self.pos, true)?;
                     self.pos += 1;
                     self.comment = Comment::None;
                 }
@@ -213,16 +226,18 @@ impl<'a> Lexer<'a> {
                         _ => return Err(self.unexpected()),
                     };
                     self.pos += 1;
+                    self.checked = self.pos + 1;
                 }
                 (Comment::None, _) => return Ok(Next::Byte(byte)),
             }
             self.pos += 1;
         }
-        if self.comment == Comment::Block {
-            Err(JsonError::Early)
-        } else {
-            Ok(Next::End)
+        match self.comment {
+            Comment::None => {}
+            Comment::Line => self.check_utf8(self.pos, true)?,
+            Comment::Block => return Err(JsonError::Early),
         }
+        Ok(Next::End)
     }
 
     fn value(&mut self, byte: u8) -> Result<Token<'a>, JsonError> {
@@ -250,21 +265,16 @@ impl<'a> Lexer<'a> {
 
     fn key(&mut self, byte: u8) -> Result<Token<'a>, JsonError> {
         let start = self.pos;
-        let (raw, form) = match byte {
+        let (word, form) = match byte {
             b'"' | b'\'' => return self.start_string(byte, true),
             b'0'..=b'9' | b'-' => (self.number()?, KeyForm::Number),
             _ => (self.name()?, KeyForm::Name),
         };
-        self.end_key(
-            start,
-            Key {
-                text: Text {
-                    raw,
-                    escaped: false,
-                },
-                form,
-            },
-        )
+        let text = Text {
+            raw: word.as_bytes(),
+            escaped: false,
+        };
+        self.end_key(start, Key { text, form })
     }
 
     fn end_key(&mut self, start: usize, key: Key<'a>) -> Result<Token<'a>, JsonError> {
@@ -272,7 +282,7 @@ impl<'a> Lexer<'a> {
             return Err(JsonError::TypeKey(start));
         }
         self.state = State::Colon;
-        if self.text.as_bytes().get(self.pos) == Some(&b':') {
+        if self.bytes.get(self.pos) == Some(&b':') {
             self.pos += 1;
             self.state = State::Value;
         }
@@ -289,6 +299,7 @@ impl<'a> Lexer<'a> {
 
     fn start_string(&mut self, quote: u8, is_key: bool) -> Result<Token<'a>, JsonError> {
         self.pos += 1;
+        self.checked = self.pos;
         self.string(OpenString {
             start: self.pos,
             quote,
@@ -299,23 +310,24 @@ impl<'a> Lexer<'a> {
 
     /// Looks for the end of a string from where the last call stopped.
     fn string(&mut self, mut open: OpenString) -> Result<Token<'a>, JsonError> {
-        let bytes = self.text.as_bytes();
-        let stop = self.pos + RUN_BYTES;
+        let stop = (self.pos + RUN_BYTES).min(self.bytes.len());
         loop {
-            let Some(at) = find_end(bytes, self.pos, stop, open.quote) else {
+            let Some(at) = find_end(self.bytes, self.pos, stop, open.quote) else {
                 // an escape may reach a little over the mark
-                self.pos = self.pos.max(stop.min(bytes.len()));
-                if self.pos == bytes.len() {
+                self.pos = self.pos.max(stop);
+                if self.pos == self.bytes.len() {
                     return Err(JsonError::Early);
                 }
+                self.check_utf8(self.pos, false)?;
                 self.string = Some(open);
                 return Ok(Token::Pause);
             };
-            if bytes[at] == open.quote {
+            if self.bytes[at] == open.quote {
+                self.check_utf8(at, true)?;
                 self.pos = at + 1;
                 self.string = None;
                 let text = Text {
-                    raw: &self.text[open.start..at],
+                    raw: &self.bytes[open.start..at],
                     escaped: open.escaped,
                 };
                 if open.is_key {
@@ -331,9 +343,28 @@ impl<'a> Lexer<'a> {
                 return Ok(Token::String(text));
             }
             open.escaped = true;
-            let length = escape_bytes(&bytes[at + 1..]).ok_or(JsonError::Escape(at))?;
+            let length = escape_bytes(&self.bytes[at + 1..]).ok_or(JsonError::Escape(at))?;
             self.pos = at + 1 + length;
         }
+    }
+
+    /// Checks what lies between the last check and `end`. Unless it is `complete`, the last
+    /// character may still be cut and is left for the next check.
+    #[inline]
+    fn check_utf8(&mut self, end: usize, complete: bool) -> Result<(), JsonError> {
+        let piece = &self.bytes[self.checked..end];
+        if piece.is_ascii() {
+            self.checked = end;
+            return Ok(());
+        }
+        match str::from_utf8(piece) {
+            Ok(_) => self.checked = end,
+            Err(error) if !complete && error.error_len().is_none() => {
+                self.checked += error.valid_up_to();
+            }
+            Err(error) => return Err(JsonError::Utf8(self.checked + error.valid_up_to())),
+        }
+        Ok(())
     }
 
     fn open(&mut self, byte: u8) -> Result<Token<'a>, JsonError> {
@@ -379,7 +410,7 @@ impl<'a> Lexer<'a> {
 
     /// Sign, digits, fraction, exponent, and the suffix of a Java literal.
     fn number(&mut self) -> Result<&'a str, JsonError> {
-        let bytes = self.text.as_bytes();
+        let bytes = self.bytes;
         let digits = |mut at: usize| {
             while bytes.get(at).is_some_and(u8::is_ascii_digit) {
                 at += 1;
@@ -419,12 +450,12 @@ impl<'a> Lexer<'a> {
             return Err(JsonError::Word(self.pos));
         }
         self.pos = at;
-        Ok(&self.text[start..at])
+        self.word(start, at)
     }
 
     /// An identifier: `A-Za-z_$` or anything beyond ASCII, then also digits.
     fn name(&mut self) -> Result<&'a str, JsonError> {
-        let rest = &self.text.as_bytes()[self.pos..];
+        let rest = &self.bytes[self.pos..];
         let length = rest
             .iter()
             .position(|b| !(b.is_ascii_alphanumeric() || matches!(b, b'_' | b'$' | 0x80..)))
@@ -435,9 +466,14 @@ impl<'a> Lexer<'a> {
         if length > WORD_BYTES {
             return Err(JsonError::Word(self.pos));
         }
-        let name = &self.text[self.pos..self.pos + length];
+        let start = self.pos;
         self.pos += length;
-        Ok(name)
+        self.word(start, self.pos)
+    }
+
+    fn word(&self, start: usize, end: usize) -> Result<&'a str, JsonError> {
+        str::from_utf8(&self.bytes[start..end])
+            .map_err(|error| JsonError::Utf8(start + error.valid_up_to()))
     }
 
     #[cold]
@@ -449,8 +485,8 @@ impl<'a> Lexer<'a> {
 /// The first quote or backslash in `from..stop`.
 #[inline]
 fn find_end(bytes: &[u8], from: usize, stop: usize, quote: u8) -> Option<usize> {
-    let bytes = &bytes[..stop.min(bytes.len())];
-    let short = (from + SHORT_BYTES).min(bytes.len());
+    let bytes = &bytes[..stop];
+    let short = (from + SHORT_BYTES).min(stop);
     for (offset, &byte) in bytes[from.min(short)..short].iter().enumerate() {
         if byte == quote || byte == b'\\' {
             return Some(from + offset);

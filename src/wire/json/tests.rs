@@ -306,7 +306,7 @@ fn long_strings_blanks_and_comments_are_read_in_pieces() {
         format!("[{}]", ",".repeat(1_000_000)),
         format!("1//{}", "x".repeat(1_000_000)),
     ] {
-        let mut lexer = Lexer::new(&text);
+        let mut lexer = Lexer::new(text.as_bytes());
         let (mut pauses, mut last) = (0, 0);
         loop {
             match lexer.token().unwrap() {
@@ -318,6 +318,42 @@ fn long_strings_blanks_and_comments_are_read_in_pieces() {
             last = lexer.position();
         }
         assert!(pauses >= 50, "{pauses}");
+    }
+}
+
+/// Reads tokens up to the end or the first error.
+fn drain(bytes: &[u8]) -> Result<usize, JsonError> {
+    let mut lexer = Lexer::new(bytes);
+    let mut tokens = 0;
+    while lexer.token()? != Token::End {
+        tokens += 1;
+    }
+    Ok(tokens)
+}
+
+#[test]
+fn utf8_is_checked_wherever_it_stands() {
+    for (before, after) in [
+        ("\"", "\""),
+        ("/*", "*/1"),
+        ("1//", "\n"),
+        ("1//", ""),
+        ("{", ":1}"),
+    ] {
+        let wrap = |middle: &[u8]| [before.as_bytes(), middle, after.as_bytes()].concat();
+        // 16,384 is where a pause falls, at each place inside of a character
+        for length in [0, 1, 16_380, 16_381, 16_382, 16_383, 16_384] {
+            if before == "{" && length > 1 {
+                continue;
+            }
+            let filler = "a".repeat(length);
+            let good = wrap(format!("{filler}é中😀").as_bytes());
+            assert!(drain(&good).is_ok(), "{before}{length}");
+            for bad in [&b"\xFF"[..], b"\xC0\x80", b"\xE4\xB8", b"\xED\xA0\x80"] {
+                let at = JsonError::Utf8(before.len() + length);
+                assert_eq!(drain(&wrap(&[filler.as_bytes(), bad].concat())), Err(at));
+            }
+        }
     }
 }
 
@@ -381,6 +417,14 @@ proptest! {
     fn never_panics(text in r#"([\[\]{}:,'"a1.eEL+\- \\u/*é]|true|null|"a":|\\u[dD][89cC]){0,40}"#) {
         if let Ok(value) = parse(&text) {
             let _ = (int32(&value), int64(&value), boolean(&value), super::text(value));
+        }
+    }
+
+    #[test]
+    fn never_panics_on_any_bytes(bytes in any::<Vec<u8>>(), quoted: bool) {
+        let _ = drain(&bytes);
+        if quoted {
+            let _ = drain(&[b"[\"", &*bytes, b"\"]"].concat());
         }
     }
 

@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 
-/// A string between its quotes. Its escapes were checked when it was read.
+/// A string between its quotes. Its escapes, and that it is UTF-8, were checked when it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Text<'a> {
-    pub(super) raw: &'a str,
+    pub(super) raw: &'a [u8],
     pub(super) escaped: bool,
 }
 
@@ -17,20 +17,22 @@ impl<'a> Text<'a> {
 
     /// The text, borrowed when there is nothing to unescape.
     pub fn decode(self) -> Cow<'a, str> {
+        let text = String::from_utf8_lossy(self.raw);
         if self.escaped {
-            Cow::Owned(unescape(self.raw))
+            Cow::Owned(unescape(&text))
         } else {
-            Cow::Borrowed(self.raw)
+            text
         }
     }
 
     /// Whether the unescaped text equals `other`, which costs no more than `other` is long.
+    #[inline]
     pub fn is(self, other: &str) -> bool {
         if self.escaped {
             // an escape takes at most six characters for one
-            self.raw.len() <= 6 * other.len() && unescape(self.raw) == other
+            self.raw.len() <= 6 * other.len() && self.decode() == other
         } else {
-            self.raw == other
+            self.raw == other.as_bytes()
         }
     }
 }
