@@ -17,6 +17,8 @@ pub mod codes;
 pub mod fastjson;
 pub mod frame;
 pub mod header;
+mod header_binary;
+mod header_json;
 pub mod inflate;
 pub mod json;
 pub mod model;
