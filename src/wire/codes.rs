@@ -1,4 +1,5 @@
-//! Request and response codes, flags and versions (`RequestCode`, `ResponseCode`, `MQVersion`).
+//! Request and response codes, remarks, flags and versions (`RequestCode`, `ResponseCode`,
+//! `MQVersion`): the constants that peers compare with.
 
 /// Codes of requests that a NameServer receives or sends (`RequestCode`).
 #[allow(missing_docs, reason = "the names are RocketMQ's own")]
@@ -60,3 +61,46 @@ pub mod version {
 pub const FLAG_RESPONSE: i32 = 1;
 /// Bit of `flag`: the request wants no answer.
 pub const FLAG_ONEWAY: i32 = 2;
+
+/// Remarks of answers, word for word as Java 5.3.3 writes them: clients and tools print them,
+/// and some compare them. A remark with a value inside is a prefix and a suffix around it.
+pub mod remark {
+    /// 17 for a topic without a route: followed by the topic (`null` when it is missing) and
+    /// [`ROUTE_MISS_SUFFIX`].
+    pub const ROUTE_MISS_PREFIX: &str = "No topic route info in name server for the topic: ";
+    /// What follows the topic.
+    pub const ROUTE_MISS_SUFFIX: &str =
+        "\nSee https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details.";
+    /// 1 for a route read before `waitSecondsForService` has passed.
+    pub const NOT_READY: &str = "name server not ready";
+    /// 22 for a missing key or namespace: followed by the namespace, and for a key by
+    /// [`KV_MISS_KEY`] and the key; a missing field reads `null`.
+    pub const KV_MISS_PREFIX: &str = "No config item, Namespace: ";
+    /// Between the namespace and the key.
+    pub const KV_MISS_KEY: &str = " Key: ";
+    /// 1 for a put without a namespace or a key.
+    pub const KV_NULL: &str = "namespace or key is null";
+    /// 1 for a registration whose body has another checksum than its header says.
+    pub const CRC_MISMATCH: &str = "crc32 not match";
+    /// 1 for a first registration with exactly one topic.
+    pub const REGISTER_FAILED: &str = "register broker failed";
+    /// 1 for a list of topics that is switched off.
+    pub const DISABLED: &str = "disable";
+    /// 1 for a configuration update that is no properties text.
+    pub const BAD_PROPERTIES: &str = "string2Properties error";
+    /// 16 for a configuration update of a key that may not change.
+    pub const CONFIG_BLACK_LIST: &str = "Can not update config in black list.";
+    /// 3 for an unknown code, with its leading blank: followed by the code and
+    /// [`UNSUPPORTED_SUFFIX`].
+    pub const UNSUPPORTED_PREFIX: &str = " request type ";
+    /// What follows the code.
+    pub const UNSUPPORTED_SUFFIX: &str = " not supported";
+    /// 2 when a queue is full.
+    pub const OVERLOAD: &str = "[OVERLOAD]system busy, start flow control for a while";
+    /// 1500 during a graceful stop.
+    pub const GO_AWAY: &str = "please go away";
+    /// 0 of a successful 901, whose handler in Java never clears the default.
+    pub const STALE_DEFAULT: &str = "not set any response code";
+    /// 1 for an answer that Java's clients could not read; not in Java, which sends it.
+    pub const ANSWER_TOO_LARGE: &str = "answer too large";
+}
