@@ -139,8 +139,8 @@ pub enum Outcome {
     Conflict(Identity),
     /// 103 refused; nothing changed.
     Refused(Identity, Refusal),
-    /// Topics that 205 or 327 touched.
-    Count(usize),
+    /// Topics that 205 or 327 touched, under the name that the answer has for them.
+    Count(&'static str, usize),
     /// Nothing changed; the text says why.
     Failed(&'static str),
 }

@@ -115,17 +115,22 @@ impl Group {
         let mut addrs: SmallVec<[(i64, &str); 4]> =
             self.members.iter().map(|m| (m.id, &*m.addr)).collect();
         let broker = PerForm::new(|form| self.broker_data(form, &addrs));
-        let acting = (self.enable_acting_master && !self.has_master() && !addrs.is_empty()).then(|| {
-            addrs[0].0 = MASTER_ID;
-            addrs.sort_unstable();
-            PerForm::new(|form| self.broker_data(form, &addrs))
-        });
+        let acting =
+            (self.enable_acting_master && !self.has_master() && !addrs.is_empty()).then(|| {
+                addrs[0].0 = MASTER_ID;
+                addrs.sort_unstable();
+                PerForm::new(|form| self.broker_data(form, &addrs))
+            });
         let queue_head = PerForm::new(|form| {
             let mut out = b"{\"brokerName\":".to_vec();
             form.write_string(&mut out, &self.name);
             out.into_boxed_slice()
         });
-        self.fragments = Arc::new(Fragments { broker, acting, queue_head });
+        self.fragments = Arc::new(Fragments {
+            broker,
+            acting,
+            queue_head,
+        });
     }
 
     fn broker_data(&self, form: Form, addrs: &[(i64, &str)]) -> Box<[u8]> {
@@ -142,7 +147,11 @@ impl Group {
         out.extend_from_slice(b",\"cluster\":");
         form.write_string(&mut out, &self.cluster);
         out.extend_from_slice(b",\"enableActingMaster\":");
-        out.extend_from_slice(if self.enable_acting_master { b"true" } else { b"false" });
+        out.extend_from_slice(if self.enable_acting_master {
+            b"true"
+        } else {
+            b"false"
+        });
         if let Some(zone) = &self.zone_name {
             out.extend_from_slice(b",\"zoneName\":");
             form.write_string(&mut out, zone);

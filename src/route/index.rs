@@ -30,13 +30,19 @@ pub struct Index<V> {
 
 impl<V> Clone for Index<V> {
     fn clone(&self) -> Self {
-        Self { root: Arc::clone(&self.root), len: self.len }
+        Self {
+            root: Arc::clone(&self.root),
+            len: self.len,
+        }
     }
 }
 
 impl<V> Default for Index<V> {
     fn default() -> Self {
-        Self { root: Arc::new(empty()), len: 0 }
+        Self {
+            root: Arc::new(empty()),
+            len: 0,
+        }
     }
 }
 
@@ -55,13 +61,17 @@ impl<V> Index<V> {
     pub fn get(&self, hash: u64, is: impl Fn(&V) -> bool) -> Option<&V> {
         let [a, b, c] = places(hash);
         let leaf = self.root[a].as_ref()?[b].as_ref()?[c].as_ref()?;
-        leaf.iter().find(|(h, v)| *h == hash && is(v)).map(|(_, v)| v)
+        leaf.iter()
+            .find(|(h, v)| *h == hash && is(v))
+            .map(|(_, v)| v)
     }
 
     /// All values, in no order that means anything.
     pub fn iter(&self) -> impl Iterator<Item = &V> {
         let branches = self.root.iter().flatten();
-        let leaves = branches.flat_map(|a| a.iter().flatten()).flat_map(|b| b.iter().flatten());
+        let leaves = branches
+            .flat_map(|a| a.iter().flatten())
+            .flat_map(|b| b.iter().flatten());
         leaves.flat_map(|leaf| leaf.iter().map(|(_, v)| v))
     }
 }
@@ -71,7 +81,9 @@ impl<V: Clone> Index<V> {
     pub fn get_mut(&mut self, hash: u64, is: impl Fn(&V) -> bool) -> Option<&mut V> {
         self.get(hash, &is)?;
         let leaf = self.leaf_mut(hash);
-        leaf.iter_mut().find(|(h, v)| *h == hash && is(v)).map(|(_, v)| v)
+        leaf.iter_mut()
+            .find(|(h, v)| *h == hash && is(v))
+            .map(|(_, v)| v)
     }
 
     /// Puts `value` in the place of the one for which `is` holds, or adds it.
@@ -106,7 +118,9 @@ impl<V: Clone> Index<V> {
         let root = Arc::make_mut(&mut self.root);
         let Some(first) = &mut root[a] else { return };
         let first_branch = Arc::make_mut(first);
-        let Some(second) = &mut first_branch[b] else { return };
+        let Some(second) = &mut first_branch[b] else {
+            return;
+        };
         let second_branch = Arc::make_mut(second);
         second_branch[c] = None;
         if second_branch.iter().all(Option::is_none) {
@@ -147,13 +161,17 @@ pub struct Slots<T> {
 
 impl<T> Clone for Slots<T> {
     fn clone(&self) -> Self {
-        Self { chunks: Arc::clone(&self.chunks) }
+        Self {
+            chunks: Arc::clone(&self.chunks),
+        }
     }
 }
 
 impl<T> Default for Slots<T> {
     fn default() -> Self {
-        Self { chunks: Arc::default() }
+        Self {
+            chunks: Arc::default(),
+        }
     }
 }
 

@@ -29,7 +29,12 @@ pub struct RouteQuery<'a> {
 pub fn write_route(snapshot: &Snapshot, topic: &Topic, query: RouteQuery<'_>, out: &mut Vec<u8>) {
     let acting = snapshot.settings.support_acting_master
         && !topic.name.starts_with(SYNC_BROKER_MEMBER_GROUP_PREFIX);
-    let walk = Walk { snapshot, topic, query, acting };
+    let walk = Walk {
+        snapshot,
+        topic,
+        query,
+        acting,
+    };
     walk.write_broker_datas(out);
     walk.write_filter_servers(out);
     if snapshot.settings.order_message_enable
@@ -74,7 +79,11 @@ impl<'a> Walk<'a> {
         if !self.acting || shape.is_writable() {
             return None;
         }
-        group.fragments.acting.as_ref().map(|acting| &**acting.get(self.query.form))
+        group
+            .fragments
+            .acting
+            .as_ref()
+            .map(|acting| &**acting.get(self.query.form))
     }
 
     fn write_broker_datas(&self, out: &mut Vec<u8>) {
@@ -104,7 +113,9 @@ impl<'a> Walk<'a> {
     fn write_filter_servers(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(b",\"filterServerTable\":{");
         if self.entries().any(|(group, ..)| group.has_filter_servers()) {
-            let lists = self.entries().flat_map(|(group, ..)| group.filter_servers());
+            let lists = self
+                .entries()
+                .flat_map(|(group, ..)| group.filter_servers());
             let by_addr: BTreeMap<&Name, _> = lists.collect();
             for (i, (addr, list)) in by_addr.into_iter().enumerate() {
                 if i > 0 {
@@ -129,7 +140,11 @@ impl<'a> Walk<'a> {
 /// master counts as master, because the hook runs after the translation.
 fn in_zone(group: &Group, acting: bool, zone: &str) -> bool {
     let has_master = acting || group.has_master();
-    !has_master || group.zone_name.as_ref().is_some_and(|z| eq_ignoring_case(z, zone))
+    !has_master
+        || group
+            .zone_name
+            .as_ref()
+            .is_some_and(|z| eq_ignoring_case(z, zone))
 }
 
 /// `String.equalsIgnoreCase`: compares character by character in upper, then in lower case.
@@ -142,7 +157,9 @@ fn eq_ignoring_case(a: &str, b: &str) -> bool {
 
 /// Static topics; the zone filter leaves them alone.
 fn write_mappings(snapshot: &Snapshot, topic: &str, form: Form, out: &mut Vec<u8>) {
-    let Some(mappings) = snapshot.mappings(topic) else { return };
+    let Some(mappings) = snapshot.mappings(topic) else {
+        return;
+    };
     out.extend_from_slice(b",\"topicQueueMappingByBroker\":{");
     for (i, (broker, mapping)) in mappings.by_broker.iter().enumerate() {
         if i > 0 {

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use super::Name;
 use super::snapshot::SharedBody;
 
@@ -21,7 +23,7 @@ pub struct Namespace {
     /// Keys and values.
     pub table: Arc<BTreeMap<Name, Name>>,
     /// Answer of 219, and body of every answer to 103 for the order topics.
-    pub body: Arc<SharedBody>,
+    shared: Arc<SharedBody>,
 }
 
 impl Kv {
@@ -40,14 +42,23 @@ impl Kv {
         let mut new = self.clone();
         let entry = new.namespaces.entry(Name::from(namespace)).or_default();
         Arc::make_mut(&mut entry.table).insert(Name::from(key), Name::from(value));
-        entry.body = Arc::default();
+        entry.shared = Arc::default();
         new
     }
 }
 
 impl Namespace {
     /// `{"table":{…}}` (`KVTable`), made once.
-    pub fn write_table(&self) -> Vec<u8> {
+    pub fn body(&self) -> Bytes {
+        if let Some(body) = self.shared.get() {
+            return body.clone();
+        }
+        let body = Bytes::from(self.table_json());
+        self.shared.set(body.clone());
+        body
+    }
+
+    fn table_json(&self) -> Vec<u8> {
         let mut out = b"{\"table\":{".to_vec();
         for (i, (key, value)) in self.table.iter().enumerate() {
             if i > 0 {

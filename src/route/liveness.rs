@@ -40,7 +40,9 @@ impl Live {
         // Relaxed suffices: the value carries no other memory with it, and a reader that misses a
         // concurrent DEAD is ordered before it.
         let step = |last| (last != DEAD).then_some(now_ms.max(last));
-        self.last_seen_ms.fetch_update(Ordering::Relaxed, Ordering::Relaxed, step).is_ok()
+        self.last_seen_ms
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, step)
+            .is_ok()
     }
 
     /// Last touch in monotonic milliseconds; `None` when dead.
@@ -62,7 +64,9 @@ impl Live {
     /// Ends the clock if it shows a time that `timeout_ms` has passed by at `now_ms`.
     /// False if the broker was heard of in time, also when that happens this very moment.
     pub fn kill_if_expired(&self, timeout_ms: i64, now_ms: u64) -> bool {
-        let Some(last) = self.last_seen_ms() else { return true };
+        let Some(last) = self.last_seen_ms() else {
+            return true;
+        };
         deadline_ms(last, timeout_ms) < now_ms
             && self
                 .last_seen_ms
@@ -73,9 +77,12 @@ impl Live {
     /// Moves the clock forward by `late_ms`, at most to `now_ms`: the time in which the machine
     /// stood still is not held against its brokers.
     pub fn forgive(&self, late_ms: u64, now_ms: u64) {
-        let step = |last: u64| (last != DEAD).then(|| last.saturating_add(late_ms).min(now_ms).max(last));
+        let step =
+            |last: u64| (last != DEAD).then(|| last.saturating_add(late_ms).min(now_ms).max(last));
         // A dead clock stays dead; nothing else can fail.
-        let _ = self.last_seen_ms.fetch_update(Ordering::Relaxed, Ordering::Relaxed, step);
+        let _ = self
+            .last_seen_ms
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, step);
     }
 
     pub(super) fn filed_under_ms(&self) -> u64 {

@@ -87,7 +87,10 @@ pub struct PerForm<T> {
 impl<T> PerForm<T> {
     /// Makes both.
     pub fn new(make: impl Fn(Form) -> T) -> Self {
-        Self { legacy: make(Form::Legacy), standard: make(Form::Standard) }
+        Self {
+            legacy: make(Form::Legacy),
+            standard: make(Form::Standard),
+        }
     }
 
     /// The one for `form`.

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use super::Form;
 use super::snapshot::{SORT_UNITS, Snapshot};
+use super::topic::Pair;
 use crate::wire::fastjson;
-use crate::wire::model::DataVersion;
+use crate::wire::model::{DataVersion, TOPIC_SYS_FLAG_UNIT, TOPIC_SYS_FLAG_UNIT_SUB};
 use crate::wire::pace::Pace;
 
 /// Units of a [`Pace`] that copying this many bytes is worth: copying is some eight times
@@ -52,7 +53,7 @@ pub async fn cluster_info(snapshot: &Snapshot, pace: &Pace) -> Vec<u8> {
 /// `TopicList` of all topics (206).
 pub async fn topic_list(snapshot: &Snapshot, pace: &Pace) -> Vec<u8> {
     let mut list = TopicList::new();
-    for name in snapshot.sorted_topic_names(pace).await {
+    for name in snapshot.sorted_topics(pace).await.into_keys() {
         list.push(name);
         pace.step(copy_units(name.len())).await;
     }
@@ -71,11 +72,59 @@ pub async fn system_topic_list(snapshot: &Snapshot, pace: &Pace) -> Vec<u8> {
         }
     }
     let groups = snapshot.sorted_groups(pace).await;
-    let addr = groups.values().next().and_then(|g| g.members.first()).map(|m| &m.addr);
+    let addr = groups
+        .values()
+        .next()
+        .and_then(|g| g.members.first())
+        .map(|m| &m.addr);
     let mut list = TopicList::with_broker_addr(addr.map(|a| &**a));
     for name in names {
         list.push(name);
         pace.step(copy_units(name.len())).await;
+    }
+    list.finish()
+}
+
+/// `TopicList` of the topics that have an entry at a broker of the cluster (224). An unknown
+/// cluster has none.
+pub async fn topics_of_cluster(snapshot: &Snapshot, cluster: Option<&str>, pace: &Pace) -> Vec<u8> {
+    let mut list = TopicList::new();
+    if let Some(cluster) = cluster.and_then(|name| snapshot.cluster(name)) {
+        let in_cluster = |pair: &Pair| {
+            let name = snapshot.group(pair.group).map(|g| &g.name);
+            name.is_some_and(|n| cluster.brokers.get(snapshot.hash(n), |b| b == n).is_some())
+        };
+        for topic in snapshot.sorted_topics(pace).await.into_values() {
+            if topic.pairs.iter().any(in_cluster) {
+                list.push(&topic.name);
+            }
+            pace.step(SORT_UNITS * topic.pairs.len()).await;
+        }
+    }
+    list.finish()
+}
+
+/// `TopicList` by the flags of each topic's first entry, in the order of broker names (311-313).
+pub async fn unit_topics(
+    snapshot: &Snapshot,
+    unit: Option<bool>,
+    sub: Option<bool>,
+    pace: &Pace,
+) -> Vec<u8> {
+    let mut list = TopicList::new();
+    let fits = |flag: i32, bit: i32, wanted: Option<bool>| {
+        wanted.is_none_or(|wanted| (flag & bit != 0) == wanted)
+    };
+    for topic in snapshot.sorted_topics(pace).await.into_values() {
+        let shape = topic
+            .pairs
+            .first()
+            .and_then(|pair| snapshot.shapes.get(pair.shape));
+        let flag = shape.map_or(0, |shape| shape.queues.topic_sys_flag);
+        if fits(flag, TOPIC_SYS_FLAG_UNIT, unit) && fits(flag, TOPIC_SYS_FLAG_UNIT_SUB, sub) {
+            list.push(&topic.name);
+        }
+        pace.step(SORT_UNITS).await;
     }
     list.finish()
 }
@@ -93,7 +142,10 @@ pub fn member_group(snapshot: &Snapshot, cluster: Option<&str>, broker: Option<&
         }
     }
     out.push(b'}');
-    for (key, value) in [(&b",\"brokerName\":"[..], broker), (b",\"cluster\":", cluster)] {
+    for (key, value) in [
+        (&b",\"brokerName\":"[..], broker),
+        (b",\"cluster\":", cluster),
+    ] {
         if let Some(value) = value {
             out.extend_from_slice(key);
             fastjson::write_string(&mut out, value);

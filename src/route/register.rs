@@ -33,7 +33,10 @@ impl Table {
         pace: &Pace,
     ) -> Outcome {
         let id = &r.identity;
-        let holder = self.next.group_named(&id.broker_name).and_then(|g| g.member(id.broker_id));
+        let holder = self
+            .next
+            .group_named(&id.broker_name)
+            .and_then(|g| g.member(id.broker_id));
         // S7: the increment of a broker whose full registration was missed would make its version
         // look complete.
         if holder.is_none() && r.body.topics.len() == 1 {
@@ -83,7 +86,9 @@ impl Table {
     fn conflict(&self, now: Now, r: &Registration) -> Option<Event> {
         let id = &r.identity;
         let group = self.next.group_named(&id.broker_name)?;
-        let holder = group.member(id.broker_id).filter(|m| *m.addr != *id.broker_addr)?;
+        let holder = group
+            .member(id.broker_id)
+            .filter(|m| *m.addr != *id.broker_addr)?;
         let live = self.next.live(&id.cluster, &holder.addr)?;
         let state = |version: Option<DataVersion>| version.map_or(0, |v| v.state_version);
         let versions = (state(live.data_version), state(r.body.data_version));
@@ -103,9 +108,15 @@ impl Table {
     async fn lose(&mut self, r: &Registration, effects: &mut Effects, pace: &Pace) {
         let id = &r.identity;
         let cluster = self.cluster_name(&id.cluster);
-        let Some(group) = self.next.group_id(&id.broker_name) else { return };
+        let Some(group) = self.next.group_id(&id.broker_name) else {
+            return;
+        };
         self.join_cluster(&cluster, group);
-        let own = self.next.group(group).and_then(|g| g.member_at(&id.broker_addr)).cloned();
+        let own = self
+            .next
+            .group(group)
+            .and_then(|g| g.member_at(&id.broker_addr))
+            .cloned();
         self.change_group(group, |g| {
             set_flags(g, r);
             g.members.retain(|m| *m.addr != *id.broker_addr);
@@ -115,7 +126,8 @@ impl Table {
             self.left(group, &member, Leave::Conflict, effects);
         }
         if let Some(entry) = self.next.live(&id.cluster, &id.broker_addr).cloned() {
-            self.remove_live(&entry, Leave::Conflict, effects, pace).await;
+            self.remove_live(&entry, Leave::Conflict, effects, pace)
+                .await;
         }
     }
 
@@ -134,13 +146,20 @@ impl Table {
         if self.join_cluster(&cluster, group) {
             self.note_second_cluster(group, &cluster, &id, effects);
         }
-        let previous_min = self.next.group(group).and_then(|g| g.min_id()).unwrap_or(MASTER_ID);
-        let first = self.seat(&r, group, &cluster, before.as_deref(), effects, pace).await;
+        let previous_min = self
+            .next
+            .group(group)
+            .and_then(|g| g.min_id())
+            .unwrap_or(MASTER_ID);
+        let first = self
+            .seat(&r, group, &cluster, before.as_deref(), effects, pace)
+            .await;
 
         let same_version = before.as_ref().is_some_and(|entry| {
             entry.data_version.is_some() && entry.data_version == r.body.data_version
         });
-        self.contribute(&r, group, first || !same_version, pace).await;
+        self.contribute(&r, group, first || !same_version, pace)
+            .await;
 
         let addr = self.member_addr(group, id.broker_id);
         let live = match &before {
@@ -162,7 +181,9 @@ impl Table {
             live: Arc::clone(&live),
         });
         if id.broker_id < previous_min && self.next.settings.notify_min_broker_id_changed {
-            effects.notices.extend(self.lower_id_notice(group, ha_server_addr));
+            effects
+                .notices
+                .extend(self.lower_id_notice(group, ha_server_addr));
         }
         let snapshot = &self.next;
         let found = snapshot.group(group);
@@ -194,7 +215,9 @@ impl Table {
         pace: &Pace,
     ) -> bool {
         let id = &r.identity;
-        let Some(current) = self.next.group(group).cloned() else { return true };
+        let Some(current) = self.next.group(group).cloned() else {
+            return true;
+        };
         let addr = before.map_or_else(|| Name::from(&*id.broker_addr), |entry| entry.addr.clone());
         let mut member = new_member(id, cluster.clone(), addr);
         member.filter_servers = match &r.body.filter_servers {
@@ -210,7 +233,8 @@ impl Table {
         if holder.as_ref() != Some(&member) || elsewhere.is_some() || !same_flags(&current, r) {
             self.change_group(group, |g| {
                 set_flags(g, r);
-                g.members.retain(|m| m.addr != member.addr || m.id == member.id);
+                g.members
+                    .retain(|m| m.addr != member.addr || m.id == member.id);
                 g.put(member.clone());
             });
         }
@@ -224,10 +248,13 @@ impl Table {
             }
         }
         if let Some(entry) = before.filter(|entry| entry.group != group) {
-            self.detach(entry.group, &entry.addr, Leave::Replaced, effects, pace).await;
+            self.detach(entry.group, &entry.addr, Leave::Replaced, effects, pace)
+                .await;
         }
         if moved_in && let Some(g) = self.next.group(group) {
-            effects.events.push(Event::BrokerJoined(self.broker_ref(g, &member)));
+            effects
+                .events
+                .push(Event::BrokerJoined(self.broker_ref(g, &member)));
         }
         holder.is_none_or(|h| h.addr.is_empty())
     }
@@ -236,7 +263,9 @@ impl Table {
     /// topics. `all`: the version differs or the place is new; otherwise only what is missing.
     async fn contribute(&mut self, r: &Registration, group: u32, all: bool, pace: &Pace) {
         let id = r.identity.broker_id;
-        let Some(current) = self.next.group(group).cloned() else { return };
+        let Some(current) = self.next.group(group).cloned() else {
+            return;
+        };
         let prime_slave = r.enable_acting_master.is_some() && current.min_id() == Some(id);
         if id != MASTER_ID && !prime_slave {
             return;
@@ -298,7 +327,9 @@ impl Table {
         id: &Identity,
         effects: &mut Effects,
     ) {
-        let Some(found) = self.next.group(group).filter(|g| g.cluster != *cluster) else { return };
+        let Some(found) = self.next.group(group).filter(|g| g.cluster != *cluster) else {
+            return;
+        };
         let member = new_member(id, cluster.clone(), Name::from(&*id.broker_addr));
         effects.events.push(Event::NameInTwoClusters {
             broker: self.broker_ref(found, &member),
@@ -307,7 +338,11 @@ impl Table {
     }
 
     fn filter_servers(&self, entry: &LiveEntry) -> Option<Arc<[Name]>> {
-        self.next.group(entry.group)?.member_at(&entry.addr)?.filter_servers.clone()
+        self.next
+            .group(entry.group)?
+            .member_at(&entry.addr)?
+            .filter_servers
+            .clone()
     }
 
     fn member_addr(&self, group: u32, broker_id: i64) -> Name {
@@ -316,12 +351,19 @@ impl Table {
     }
 
     fn cluster_name(&self, cluster: &str) -> Name {
-        self.next.cluster(cluster).map_or_else(|| Name::from(cluster), |c| c.name.clone())
+        self.next
+            .cluster(cluster)
+            .map_or_else(|| Name::from(cluster), |c| c.name.clone())
     }
 }
 
 fn new_member(id: &Identity, cluster: Name, addr: Name) -> Member {
-    Member { id: id.broker_id, addr, cluster, filter_servers: None }
+    Member {
+        id: id.broker_id,
+        addr,
+        cluster,
+        filter_servers: None,
+    }
 }
 
 /// S3: the last registration of any member decides; one without a zone clears it.

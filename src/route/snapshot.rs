@@ -145,7 +145,9 @@ impl Snapshot {
 
     /// A live broker.
     pub fn live(&self, cluster: &str, addr: &str) -> Option<&Arc<LiveEntry>> {
-        self.live.get(self.hash_pair(cluster, addr), |e| *e.addr == *addr && *e.cluster == *cluster)
+        self.live.get(self.hash_pair(cluster, addr), |e| {
+            *e.addr == *addr && *e.cluster == *cluster
+        })
     }
 
     /// The master that a slave's registration is answered with: it must be registered under
@@ -156,7 +158,10 @@ impl Snapshot {
         }
         let addr = &group.member(MASTER_ID)?.addr;
         let live = self.live(cluster, addr)?;
-        Some(Master { addr: addr.clone(), ha_server_addr: live.ha_server_addr.clone() })
+        Some(Master {
+            addr: addr.clone(),
+            ha_server_addr: live.ha_server_addr.clone(),
+        })
     }
 
     /// Numbers of topics, groups and live brokers.
@@ -165,7 +170,9 @@ impl Snapshot {
     }
 
     pub(super) fn group_id(&self, name: &str) -> Option<u32> {
-        self.group_names.get(self.hash(name), |g| *g.name == *name).map(|g| g.id)
+        self.group_names
+            .get(self.hash(name), |g| *g.name == *name)
+            .map(|g| g.id)
     }
 
     pub(super) fn cluster(&self, name: &str) -> Option<&Arc<Cluster>> {
@@ -181,13 +188,13 @@ impl Snapshot {
     }
 
     /// All topics, by ascending name. Sorted by insertion, which can pause anywhere.
-    pub(super) async fn sorted_topic_names(&self, pace: &Pace) -> BTreeSet<&str> {
-        let mut names = BTreeSet::new();
+    pub(super) async fn sorted_topics(&self, pace: &Pace) -> BTreeMap<&str, &Topic> {
+        let mut topics = BTreeMap::new();
         for topic in self.topics.iter() {
-            names.insert(&*topic.name);
+            topics.insert(&*topic.name, &**topic);
             pace.step(SORT_UNITS).await;
         }
-        names
+        topics
     }
 
     /// All groups, by ascending broker name.

@@ -77,10 +77,19 @@ pub(super) struct Membership {
 impl Table {
     /// Empty tables. `hasher` must be keyed: names come from strangers.
     pub fn new(hasher: RandomState, settings: Arc<Settings>, kv: Arc<Kv>, limits: &Limits) -> Self {
-        let Limits { topics, pairs, brokers, .. } = *limits;
+        let Limits {
+            topics,
+            pairs,
+            brokers,
+            ..
+        } = *limits;
         Self {
             next: Snapshot::new(hasher.clone(), settings, kv),
-            limits: TableLimits { topics, pairs, brokers },
+            limits: TableLimits {
+                topics,
+                pairs,
+                brokers,
+            },
             dirty: false,
             epoch: 0,
             serial: 0,
@@ -108,9 +117,15 @@ impl Table {
         pace: &Pace,
     ) -> Outcome {
         match envelope.command {
-            Command::Register(r) => self.register(now, *r, envelope.origin.conn, effects, pace).await,
+            Command::Register(r) => {
+                self.register(now, *r, envelope.origin.conn, effects, pace)
+                    .await
+            }
             Command::Unregister(u) => self.unregister(&u, effects, pace).await,
-            Command::Gone => self.connection_gone(envelope.origin.conn, effects, pace).await,
+            Command::Gone => {
+                self.connection_gone(envelope.origin.conn, effects, pace)
+                    .await
+            }
             Command::DeleteTopic { topic, cluster } => {
                 self.delete_topic(&topic, cluster.as_deref(), pace).await
             }
@@ -128,17 +143,25 @@ impl Table {
     pub async fn tick(&mut self, now: Now, late_ms: u64, effects: &mut Effects, pace: &Pace) {
         if late_ms > STALL_MS {
             effects.events.push(Event::Stalled { late_ms });
-            self.next.live.iter().for_each(|e| e.live.forgive(late_ms, now.mono_ms));
+            self.next
+                .live
+                .iter()
+                .for_each(|e| e.live.forgive(late_ms, now.mono_ms));
         }
         while let Some((&(deadline, serial), _)) = self.deadlines.first_key_value()
             && deadline < now.mono_ms
         {
-            let Some(key) = self.deadlines.remove(&(deadline, serial)) else { return };
-            let Some(entry) = self.next.live(&key.0, &key.1).cloned() else { continue };
+            let Some(key) = self.deadlines.remove(&(deadline, serial)) else {
+                return;
+            };
+            let Some(entry) = self.next.live(&key.0, &key.1).cloned() else {
+                continue;
+            };
             let last = entry.live.last_seen_ms().unwrap_or(0);
             if entry.live.kill_if_expired(entry.timeout_ms, now.mono_ms) {
                 let silent_ms = now.mono_ms.saturating_sub(last);
-                self.remove_live(&entry, Leave::Expired { silent_ms }, effects, pace).await;
+                self.remove_live(&entry, Leave::Expired { silent_ms }, effects, pace)
+                    .await;
                 if !self.by_conn.contains_key(&entry.conn) {
                     effects.close.push(entry.conn);
                 }
@@ -181,18 +204,34 @@ impl Table {
         }
         let id = self.group_ids.take();
         let group = Group::new(name, cluster.clone());
-        let (hash, entry) = (self.next.hash(name), GroupName { name: group.name.clone(), id });
-        self.next.group_names.insert(hash, |g| *g.name == *name, entry);
+        let (hash, entry) = (
+            self.next.hash(name),
+            GroupName {
+                name: group.name.clone(),
+                id,
+            },
+        );
+        self.next
+            .group_names
+            .insert(hash, |g| *g.name == *name, entry);
         self.next.groups.set(id, Arc::new(group));
         let topics = HashSet::with_hasher(self.next.hasher.clone());
-        self.memberships.insert(id, Membership { topics, clusters: SmallVec::new() });
+        self.memberships.insert(
+            id,
+            Membership {
+                topics,
+                clusters: SmallVec::new(),
+            },
+        );
         self.dirty = true;
         id
     }
 
     /// Forgets a group that has nothing left, in every cluster set.
     pub(super) fn forget_group(&mut self, id: u32) {
-        let Some(group) = self.next.group(id).cloned() else { return };
+        let Some(group) = self.next.group(id).cloned() else {
+            return;
+        };
         if let Some(membership) = self.memberships.remove(&id) {
             for cluster in membership.clusters {
                 self.leave_cluster(&cluster, &group.name);
@@ -208,7 +247,9 @@ impl Table {
     /// Changes a group; its epoch moves, its fragments are made anew.
     pub(super) fn change_group(&mut self, id: u32, change: impl FnOnce(&mut Group)) {
         let epoch = self.new_epoch();
-        let Some(group) = self.next.groups.get_mut(id) else { return };
+        let Some(group) = self.next.groups.get_mut(id) else {
+            return;
+        };
         change(group);
         group.render();
         group.epoch = epoch;
@@ -226,16 +267,25 @@ impl Table {
 
     /// A cluster set gets a name. False if it had it.
     pub(super) fn join_cluster(&mut self, cluster: &Name, id: u32) -> bool {
-        let Some(group) = self.next.group(id).cloned() else { return false };
-        let Some(membership) = self.memberships.get_mut(&id) else { return false };
+        let Some(group) = self.next.group(id).cloned() else {
+            return false;
+        };
+        let Some(membership) = self.memberships.get_mut(&id) else {
+            return false;
+        };
         if membership.clusters.contains(cluster) {
             return false;
         }
         membership.clusters.push(cluster.clone());
         let (hash, name_hash) = (self.next.hash(cluster), self.next.hash(&group.name));
         if self.next.cluster(cluster).is_none() {
-            let new = Cluster { name: cluster.clone(), brokers: Index::default() };
-            self.next.clusters.insert(hash, |c| c.name == *cluster, Arc::new(new));
+            let new = Cluster {
+                name: cluster.clone(),
+                brokers: Index::default(),
+            };
+            self.next
+                .clusters
+                .insert(hash, |c| c.name == *cluster, Arc::new(new));
         }
         if let Some(entry) = self.next.clusters.get_mut(hash, |c| c.name == *cluster) {
             let brokers = &mut Arc::make_mut(entry).brokers;
@@ -248,7 +298,9 @@ impl Table {
 
     fn leave_cluster(&mut self, cluster: &Name, broker_name: &Name) {
         let (hash, name_hash) = (self.next.hash(cluster), self.next.hash(broker_name));
-        let Some(entry) = self.next.clusters.get_mut(hash, |c| c.name == *cluster) else { return };
+        let Some(entry) = self.next.clusters.get_mut(hash, |c| c.name == *cluster) else {
+            return;
+        };
         let brokers = &mut Arc::make_mut(entry).brokers;
         brokers.remove(name_hash, |n| n == broker_name);
         if brokers.is_empty() {
@@ -262,7 +314,10 @@ impl Table {
     pub(super) fn put_live(&mut self, entry: LiveEntry) {
         let key = (entry.cluster.clone(), entry.addr.clone());
         self.take_live(&key.0, &key.1, Some(&entry.live));
-        self.by_conn.entry(entry.conn).or_default().push(key.clone());
+        self.by_conn
+            .entry(entry.conn)
+            .or_default()
+            .push(key.clone());
         let entry = Arc::new(entry);
         self.file(&entry, key);
         let hash = self.next.hash_pair(&entry.cluster, &entry.addr);
@@ -283,11 +338,15 @@ impl Table {
         kept: Option<&Arc<Live>>,
     ) -> Option<Arc<LiveEntry>> {
         let hash = self.next.hash_pair(cluster, addr);
-        let entry = self.next.live.remove(hash, |e| *e.addr == *addr && *e.cluster == *cluster)?;
+        let entry = self
+            .next
+            .live
+            .remove(hash, |e| *e.addr == *addr && *e.cluster == *cluster)?;
         if !kept.is_some_and(|live| Arc::ptr_eq(live, &entry.live)) {
             entry.live.kill();
         }
-        self.deadlines.remove(&(entry.live.filed_under_ms(), entry.live.serial));
+        self.deadlines
+            .remove(&(entry.live.filed_under_ms(), entry.live.serial));
         if let Some(keys) = self.by_conn.get_mut(&entry.conn) {
             keys.retain(|(c, a)| **c != *cluster || **a != *addr);
             if keys.is_empty() {
@@ -309,11 +368,13 @@ impl Table {
 
     /// The place of a group's entry in a topic: `Err` tells where it belongs.
     pub(super) fn pair_place(&self, topic: &Topic, group: u32, name: &str) -> Result<usize, usize> {
-        topic.pairs.binary_search_by(|pair| match self.next.group(pair.group) {
-            Some(_) if pair.group == group => std::cmp::Ordering::Equal,
-            Some(other) => (*other.name).cmp(name),
-            None => std::cmp::Ordering::Less,
-        })
+        topic
+            .pairs
+            .binary_search_by(|pair| match self.next.group(pair.group) {
+                Some(_) if pair.group == group => std::cmp::Ordering::Equal,
+                Some(other) => (*other.name).cmp(name),
+                None => std::cmp::Ordering::Less,
+            })
     }
 
     /// The queues that a topic has at a group.
@@ -321,12 +382,17 @@ impl Table {
         let name = Arc::clone(&self.next.group(group)?.name);
         let topic = self.next.topic(topic)?;
         let place = self.pair_place(topic, group, &name).ok()?;
-        self.next.shapes.get(topic.pairs[place].shape).map(|shape| shape.queues)
+        self.next
+            .shapes
+            .get(topic.pairs[place].shape)
+            .map(|shape| shape.queues)
     }
 
     /// Sets the queues of a topic at a group. An entry that is new moves the group's epoch.
     pub(super) fn put_queues(&mut self, group: u32, topic: &str, queues: QueueShape) {
-        let Some(name) = self.next.group(group).map(|g| Arc::clone(&g.name)) else { return };
+        let Some(name) = self.next.group(group).map(|g| Arc::clone(&g.name)) else {
+            return;
+        };
         let hash = self.next.hash(topic);
         let Some(found) = self.next.topic(topic).cloned() else {
             return self.new_topic(hash, topic, group, queues);
@@ -334,7 +400,12 @@ impl Table {
         match self.pair_place(&found, group, &name) {
             Ok(place) => {
                 let old = found.pairs[place].shape;
-                if self.next.shapes.get(old).is_some_and(|shape| shape.queues == queues) {
+                if self
+                    .next
+                    .shapes
+                    .get(old)
+                    .is_some_and(|shape| shape.queues == queues)
+                {
                     return;
                 }
                 let shape = self.use_shape(queues);
@@ -343,7 +414,10 @@ impl Table {
                 self.change_topic(hash, topic, |t| t.pairs[place].shape = shape);
             }
             Err(place) => {
-                let pair = Pair { group, shape: self.use_shape(queues) };
+                let pair = Pair {
+                    group,
+                    shape: self.use_shape(queues),
+                };
                 let id = found.id;
                 drop(found);
                 self.change_topic(hash, topic, |t| {
@@ -356,12 +430,21 @@ impl Table {
     }
 
     fn new_topic(&mut self, hash: u64, topic: &str, group: u32, queues: QueueShape) {
-        let pair = Pair { group, shape: self.use_shape(queues) };
+        let pair = Pair {
+            group,
+            shape: self.use_shape(queues),
+        };
         let id = self.topic_ids.take();
         let name = Name::from(topic);
         self.topic_names.insert(id, name.clone());
-        let new = Topic { name, id, pairs: vec![pair] };
-        self.next.topics.insert(hash, |t| *t.name == *topic, Arc::new(new));
+        let new = Topic {
+            name,
+            id,
+            pairs: vec![pair],
+        };
+        self.next
+            .topics
+            .insert(hash, |t| *t.name == *topic, Arc::new(new));
         self.next.topic_list = Arc::default();
         self.entry_added(group, id);
     }
@@ -384,9 +467,15 @@ impl Table {
     /// Takes a topic's entry at a group away, with the mappings that hang on it; the topic goes
     /// with its last entry. The group's epoch moves.
     pub(super) fn drop_queues(&mut self, group: u32, topic: &str) {
-        let Some(name) = self.next.group(group).map(|g| Arc::clone(&g.name)) else { return };
-        let Some(found) = self.next.topic(topic).cloned() else { return };
-        let Ok(place) = self.pair_place(&found, group, &name) else { return };
+        let Some(name) = self.next.group(group).map(|g| Arc::clone(&g.name)) else {
+            return;
+        };
+        let Some(found) = self.next.topic(topic).cloned() else {
+            return;
+        };
+        let Ok(place) = self.pair_place(&found, group, &name) else {
+            return;
+        };
         let (id, last) = (found.id, found.pairs.len() == 1);
         let shape = found.pairs[place].shape;
         drop(found);
@@ -423,8 +512,12 @@ impl Table {
     }
 
     fn release_shape(&mut self, id: u32) {
-        let Some(queues) = self.next.shapes.get(id).map(|shape| shape.queues) else { return };
-        let Some((_, uses)) = self.shape_uses.get_mut(&queues) else { return };
+        let Some(queues) = self.next.shapes.get(id).map(|shape| shape.queues) else {
+            return;
+        };
+        let Some((_, uses)) = self.shape_uses.get_mut(&queues) else {
+            return;
+        };
         *uses -= 1;
         if *uses == 0 {
             self.shape_uses.remove(&queues);

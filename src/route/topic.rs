@@ -52,7 +52,10 @@ impl Shape {
             fastjson::write_i32(&mut out, value);
         }
         out.push(b'}');
-        Self { queues, tail: out.into_boxed_slice() }
+        Self {
+            queues,
+            tail: out.into_boxed_slice(),
+        }
     }
 
     /// Whether producers may write.
@@ -85,7 +88,11 @@ impl Mapping {
     /// Renders a mapping.
     pub fn new(owner: Name, info: TopicQueueMappingInfo) -> Self {
         let json = Arc::new(PerForm::new(|form| mapping_json(form, &info)));
-        Self { owner, info: Arc::new(info), json }
+        Self {
+            owner,
+            info: Arc::new(info),
+            json,
+        }
     }
 }
 
@@ -111,7 +118,11 @@ fn mapping_json(form: Form, info: &TopicQueueMappingInfo) -> Box<[u8]> {
         }
         out.extend_from_slice(b"},");
     }
-    out.extend_from_slice(if info.dirty { b"\"dirty\":true," } else { b"\"dirty\":false," });
+    out.extend_from_slice(if info.dirty {
+        b"\"dirty\":true,"
+    } else {
+        b"\"dirty\":false,"
+    });
     out.extend_from_slice(b"\"epoch\":");
     fastjson::write_i64(&mut out, info.epoch);
     out.push(b',');

@@ -34,9 +34,14 @@ impl Table {
             },
         };
         for pair in &found.pairs {
-            let Some(name) = self.next.group(pair.group).map(|g| g.name.clone()) else { continue };
+            let Some(name) = self.next.group(pair.group).map(|g| g.name.clone()) else {
+                continue;
+            };
             let hash = self.next.hash(&name);
-            if cluster.as_ref().is_none_or(|c| c.brokers.get(hash, |n| *n == name).is_some()) {
+            if cluster
+                .as_ref()
+                .is_none_or(|c| c.brokers.get(hash, |n| *n == name).is_some())
+            {
                 self.drop_queues(pair.group, topic);
             }
             pace.step(STEP_UNITS).await;
@@ -65,7 +70,9 @@ impl Table {
             return Outcome::Failed("too many queue entries");
         }
         for (name, shape) in queues {
-            let Some(group) = self.next.group_id(name) else { break };
+            let Some(group) = self.next.group_id(name) else {
+                break;
+            };
             self.put_queues(group, topic, *shape);
             pace.step(STEP_UNITS).await;
         }
@@ -75,21 +82,34 @@ impl Table {
     /// 205 takes the write bit away, 327 sets exactly read and write; both count every topic of
     /// the broker. Lasts until a registration overwrites the entries.
     pub(super) async fn set_write_perm(&mut self, name: &str, add: bool, pace: &Pace) -> Outcome {
-        let Some(group) = self.next.group_id(name) else { return Outcome::Count(0) };
+        let key = if add {
+            "addTopicCount"
+        } else {
+            "wipeTopicCount"
+        };
+        let Some(group) = self.next.group_id(name) else {
+            return Outcome::Count(key, 0);
+        };
         let topics = self.topics_of(group, pace).await;
         for topic in &topics {
             if let Some(mut queues) = self.queues(group, topic) {
-                queues.perm = if add { PERM_READ | PERM_WRITE } else { queues.perm & !PERM_WRITE };
+                queues.perm = if add {
+                    PERM_READ | PERM_WRITE
+                } else {
+                    queues.perm & !PERM_WRITE
+                };
                 self.put_queues(group, topic, queues);
             }
             pace.step(STEP_UNITS).await;
         }
-        Outcome::Count(topics.len())
+        Outcome::Count(key, topics.len())
     }
 
     /// Names of the topics that have an entry at a group.
     pub(super) async fn topics_of(&self, group: u32, pace: &Pace) -> Vec<Name> {
-        let Some(membership) = self.memberships.get(&group) else { return Vec::new() };
+        let Some(membership) = self.memberships.get(&group) else {
+            return Vec::new();
+        };
         let mut names = Vec::with_capacity(membership.topics.len());
         for id in &membership.topics {
             names.extend(self.topic_names.get(id).cloned());
@@ -107,23 +127,34 @@ impl Table {
         info: &TopicQueueMappingInfo,
         overwrite: bool,
     ) {
-        let Some(owner) = self.next.group(owner).map(|g| g.name.clone()) else { return };
-        let Some(bname) = info.bname.as_deref().map(Name::from) else { return };
+        let Some(owner) = self.next.group(owner).map(|g| g.name.clone()) else {
+            return;
+        };
+        let Some(bname) = info.bname.as_deref().map(Name::from) else {
+            return;
+        };
         let hash = self.next.hash(topic);
         let found = self.next.mappings.get(hash, |m| *m.topic == *topic);
         let old = found.and_then(|m| m.by_broker.get(&bname)).cloned();
-        let same = old.as_ref().is_some_and(|old| *old.info == *info && old.owner == owner);
+        let same = old
+            .as_ref()
+            .is_some_and(|old| *old.info == *info && old.owner == owner);
         if same || (old.is_some() && !overwrite) {
             return;
         }
         let mut mappings = match found {
             Some(found) => Mappings::clone(found),
-            None => Mappings { topic: Name::from(topic), by_broker: BTreeMap::new() },
+            None => Mappings {
+                topic: Name::from(topic),
+                by_broker: BTreeMap::new(),
+            },
         };
         let name = mappings.topic.clone();
         let mapping = Mapping::new(owner.clone(), info.clone());
         mappings.by_broker.insert(bname.clone(), mapping);
-        self.next.mappings.insert(hash, |m| *m.topic == *topic, Arc::new(mappings));
+        self.next
+            .mappings
+            .insert(hash, |m| *m.topic == *topic, Arc::new(mappings));
         self.changed();
         if old.is_none() {
             self.mapping_entries += 1;
@@ -135,13 +166,17 @@ impl Table {
         for broker in [bname, owner] {
             let hasher = self.next.hasher.clone();
             let topics = self.mapped.entry(broker);
-            topics.or_insert_with(|| HashSet::with_hasher(hasher)).insert(name.clone());
+            topics
+                .or_insert_with(|| HashSet::with_hasher(hasher))
+                .insert(name.clone());
         }
     }
 
     /// Removes the mappings of a topic for whose broker name and owner `goes` holds.
     pub(super) fn drop_mappings(&mut self, topic: &str, goes: impl Fn(&Name, &Name) -> bool) {
-        let Some(found) = self.next.mappings(topic) else { return };
+        let Some(found) = self.next.mappings(topic) else {
+            return;
+        };
         let mut left = Mappings::clone(found);
         let mut gone: Vec<Name> = Vec::new();
         left.by_broker.retain(|bname, mapping| {
@@ -159,7 +194,9 @@ impl Table {
         if left.by_broker.is_empty() {
             self.next.mappings.remove(hash, |m| *m.topic == *topic);
         } else {
-            self.next.mappings.insert(hash, |m| *m.topic == *topic, Arc::new(left));
+            self.next
+                .mappings
+                .insert(hash, |m| *m.topic == *topic, Arc::new(left));
         }
         self.changed();
         for broker in gone {
@@ -170,7 +207,10 @@ impl Table {
 
     /// Topics with a mapping of this broker name, or brought by it.
     pub(super) fn mapped_topics_of(&self, broker: &Name) -> Vec<Name> {
-        self.mapped.get(broker).map(|topics| topics.iter().cloned().collect()).unwrap_or_default()
+        self.mapped
+            .get(broker)
+            .map(|topics| topics.iter().cloned().collect())
+            .unwrap_or_default()
     }
 
     pub(super) fn mapping_count(&self) -> usize {
@@ -181,7 +221,9 @@ impl Table {
     fn unmap(&mut self, broker: &Name, topic: &Name) {
         let left = self.next.mappings(topic);
         let named = left.is_some_and(|m| {
-            m.by_broker.iter().any(|(bname, mapping)| bname == broker || mapping.owner == *broker)
+            m.by_broker
+                .iter()
+                .any(|(bname, mapping)| bname == broker || mapping.owner == *broker)
         });
         if named {
             return;

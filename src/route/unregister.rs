@@ -22,14 +22,18 @@ impl Table {
         if let (Some(cluster), Some(addr)) = (u.cluster.as_deref(), addr)
             && let Some(entry) = self.next.live(cluster, addr).cloned()
         {
-            self.remove_live(&entry, Leave::Unregistered, effects, pace).await;
+            self.remove_live(&entry, Leave::Unregistered, effects, pace)
+                .await;
         }
-        let Some(name) = u.broker_name.as_deref() else { return Outcome::Done };
+        let Some(name) = u.broker_name.as_deref() else {
+            return Outcome::Done;
+        };
         if let Some(group) = self.next.group_named(name)
             && let Some(member) = addr.and_then(|addr| group.member_at(addr))
             && let Some(entry) = self.next.live(&member.cluster, &member.addr).cloned()
         {
-            self.remove_live(&entry, Leave::Unregistered, effects, pace).await;
+            self.remove_live(&entry, Leave::Unregistered, effects, pace)
+                .await;
         }
         // Java looks at the named group even when nothing was removed from it.
         if let Some(group) = self.next.group_id(name) {
@@ -47,7 +51,8 @@ impl Table {
     ) -> Outcome {
         for (cluster, addr) in self.by_conn.get(&conn).cloned().unwrap_or_default() {
             if let Some(entry) = self.next.live(&cluster, &addr).cloned() {
-                self.remove_live(&entry, Leave::ConnectionClosed, effects, pace).await;
+                self.remove_live(&entry, Leave::ConnectionClosed, effects, pace)
+                    .await;
             }
         }
         Outcome::Done
@@ -62,7 +67,8 @@ impl Table {
         pace: &Pace,
     ) {
         self.take_live(&entry.cluster, &entry.addr, None);
-        self.detach(entry.group, &entry.addr, why, effects, pace).await;
+        self.detach(entry.group, &entry.addr, why, effects, pace)
+            .await;
     }
 
     /// Takes the member at `addr` out of its group. An empty group goes with its topics; one that
@@ -75,8 +81,12 @@ impl Table {
         effects: &mut Effects,
         pace: &Pace,
     ) {
-        let Some(current) = self.next.group(group).cloned() else { return };
-        let Some(member) = current.member_at(addr).cloned() else { return };
+        let Some(current) = self.next.group(group).cloned() else {
+            return;
+        };
+        let Some(member) = current.member_at(addr).cloned() else {
+            return;
+        };
         let was_min = current.min_id() == Some(member.id);
         let alone = current.members.len() == 1;
         drop(current);
@@ -107,7 +117,9 @@ impl Table {
     }
 
     async fn write_protect_without_master(&mut self, group: u32, pace: &Pace) {
-        let Some(current) = self.next.group(group) else { return };
+        let Some(current) = self.next.group(group) else {
+            return;
+        };
         if !current.enable_acting_master || current.has_master() {
             return;
         }
@@ -135,7 +147,9 @@ impl Table {
 
     pub(super) fn left(&self, group: u32, member: &Member, why: Leave, effects: &mut Effects) {
         if let Some(group) = self.next.group(group) {
-            effects.events.push(Event::BrokerLeft(self.broker_ref(group, member), why));
+            effects
+                .events
+                .push(Event::BrokerLeft(self.broker_ref(group, member), why));
         }
     }
 }

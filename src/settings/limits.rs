@@ -57,7 +57,11 @@ impl Default for Limits {
         const KIB: usize = 1024;
         const MIB: usize = 1024 * KIB;
         Self {
-            frame: FrameLimits { frame_bytes: 16 * MIB, header_bytes: MIB, ext_fields: 1024 },
+            frame: FrameLimits {
+                frame_bytes: 16 * MIB,
+                header_bytes: MIB,
+                ext_fields: 1024,
+            },
             inflated_bytes: 64 * MIB,
             name_bytes: KIB,
             topics_in_registration: 200_000,

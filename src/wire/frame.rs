@@ -19,9 +19,10 @@ pub const MAX_LENGTH: usize = 16_777_212;
 const HEADER_WORD_BYTES: u32 = 4;
 
 /// How a header is written; the byte after the length word (`SerializeType`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SerializeType {
     /// A JSON object.
+    #[default]
     Json,
     /// The compact binary form.
     RocketMq,
@@ -105,6 +106,28 @@ pub fn cut<'a>(input: &'a [u8], limits: &FrameLimits) -> Result<Option<Frame<'a>
         header,
         body,
         total_bytes: HEAD_BYTES + payload_bytes,
+    }))
+}
+
+/// The frame that begins at the start of `input` without its body, as soon as its header is
+/// there: for a body that will be thrown away.
+pub fn cut_head<'a>(
+    input: &'a [u8],
+    limits: &FrameLimits,
+) -> Result<Option<Frame<'a>>, FrameError> {
+    let Some((length_word, rest)) = input.split_first_chunk::<LENGTH_BYTES>() else {
+        return Ok(None);
+    };
+    let length = check_length(*length_word, limits)?;
+    let Some((header_word, rest)) = rest.split_first_chunk::<4>() else {
+        return Ok(None);
+    };
+    let (serialize, header_bytes) = check_header_word(*header_word, length, limits)?;
+    Ok(rest.get(..header_bytes).map(|header| Frame {
+        serialize,
+        header,
+        body: &[],
+        total_bytes: LENGTH_BYTES + length as usize,
     }))
 }
 

@@ -7,6 +7,11 @@ pub const PERM_READ: i32 = 4;
 /// `PermName.PERM_WRITE`.
 pub const PERM_WRITE: i32 = 2;
 
+/// `TopicSysFlag.FLAG_UNIT`
+pub const TOPIC_SYS_FLAG_UNIT: i32 = 1;
+/// `TopicSysFlag.FLAG_UNIT_SUB`
+pub const TOPIC_SYS_FLAG_UNIT_SUB: i32 = 2;
+
 /// Version of a broker's topic table (`DataVersion`). Equal when all three are equal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DataVersion {

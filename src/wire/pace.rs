@@ -30,7 +30,10 @@ impl Default for Pace {
 impl Pace {
     /// A pace with slices of `slice` units.
     pub fn new(slice: usize) -> Self {
-        Self { slice, used: Cell::new(0) }
+        Self {
+            slice,
+            used: Cell::new(0),
+        }
     }
 
     /// Reports `units` of finished work; pending once when the slice is used up.

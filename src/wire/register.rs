@@ -56,3 +56,27 @@ pub struct TopicQueueMappingInfo {
     /// `currIdMap`: logical to physical queue, ascending; `None` when it was null.
     pub curr_id_map: Option<Vec<(i32, i32)>>,
 }
+
+/// stub
+#[allow(missing_docs)]
+pub struct RegisterInput<'a> {
+    pub version: i32,
+    pub compressed: bool,
+    pub body: &'a [u8],
+    pub now_ms: i64,
+}
+/// stub
+#[allow(missing_docs)]
+pub struct BodyLimits {
+    pub inflated_bytes: usize,
+    pub name_bytes: usize,
+    pub topics: usize,
+}
+/// stub
+pub async fn parse(
+    _: &RegisterInput<'_>,
+    _: &BodyLimits,
+    _: &super::pace::Pace,
+) -> Result<RegisterBody, super::json::JsonError> {
+    Ok(RegisterBody::default())
+}

@@ -23,6 +23,8 @@ pub struct Output {
     pub buf: Vec<u8>,
     /// Shared bodies and the length of `buf` at which each belongs, ascending.
     pub shared: Vec<(usize, Bytes)>,
+    /// Answers that were replaced because no peer would read so large a frame.
+    pub too_large: u64,
 }
 
 /// The ext fields of an answer: absent and empty are different things on the wire.
