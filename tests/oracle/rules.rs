@@ -1,0 +1,329 @@
+//! Every place where the oracle is deliberately not Java 5.3.3, one function each.
+//!
+//! The doc of a function says what Java does and why it is not done here. What is not in this
+//! file is meant to be Java's behaviour.
+
+use super::{Answer, DataVersion, Group, Live, Member, Notification, Oracle, key};
+use crate::support::request::Request;
+
+/// The identity that a 103 claims.
+#[derive(Debug)]
+pub(super) struct Identity {
+    pub(super) cluster: String,
+    pub(super) name: String,
+    pub(super) addr: String,
+    pub(super) id: i64,
+}
+
+/// **A 103 without an identity is refused.** Java answers 0 and leaves nulls in its tables
+/// when brokerName, brokerAddr or clusterName is missing; a bad brokerId is an exception.
+pub(super) fn identity(req: &Request) -> Result<Identity, Answer> {
+    let text = |key| {
+        req.field(key)
+            .map(str::to_owned)
+            .ok_or_else(Answer::refused)
+    };
+    Ok(Identity {
+        cluster: text("clusterName")?,
+        name: text("brokerName")?,
+        addr: text("brokerAddr")?,
+        id: req
+            .field("brokerId")
+            .and_then(|id| id.parse().ok())
+            .ok_or_else(Answer::refused)?,
+    })
+}
+
+/// **The single-topic guard (S7) changes nothing at all.** Java keeps S1–S5 (cluster set,
+/// zone, acting flag, removal of the address's other id, an empty group), so a refused broker
+/// disturbs those who are there. The guard's own condition is Java's: S5 removes other ids
+/// only, so it can be asked before S5.
+pub(super) fn single_topic_guard(group: Option<&Group>, id: i64, topics: usize) -> bool {
+    topics == 1 && !group.is_some_and(|group| group.members.contains_key(&id))
+}
+
+/// **An expired old holder loses a conflict (S6).** In Java it wins until the scan comes by.
+/// A missing DataVersion counts as state version 0, where Java throws half way.
+pub(super) fn old_holder_wins(old: &Live, new: Option<DataVersion>, now: i64) -> bool {
+    let state = |version: Option<DataVersion>| version.map_or(0, |v| v.state);
+    !old.expired(now) && state(old.version) > state(new)
+}
+
+/// **106 and 901 quote their keys on demand.** Java writes the ids bare for everyone; with
+/// acceptStandardJsonOnly the answer is in the standard form as a whole.
+pub(super) fn standard_members(req: &Request) -> bool {
+    standard_json_only(req)
+}
+
+/// **The zone filter keeps the form that was asked for.** Java re-encodes in the legacy form.
+pub(super) fn standard_route(req: &Request, _zoned: bool) -> bool {
+    req.version >= 401 || standard_json_only(req)
+}
+
+fn standard_json_only(req: &Request) -> bool {
+    req.field("acceptStandardJsonOnly")
+        .is_some_and(|v| v.eq_ignore_ascii_case("true"))
+}
+
+impl Oracle {
+    /// **A member's filter servers are its own.** Java looks for (cluster of the group, address
+    /// of the member) in its filter table, and may find what another brokerName registered.
+    /// Here members and live entries are one to one, and the filter servers of a member show
+    /// only if it registered with the cluster of its group.
+    pub(super) fn filters_of(&self, group: &Group, member: &Member) -> Option<Vec<String>> {
+        if member.cluster != group.cluster {
+            return None;
+        }
+        self.live
+            .get(&key(&member.cluster, &member.addr))?
+            .filters
+            .clone()
+    }
+
+    /// **A renamed broker leaves its old name.** Java keeps (cluster, address) in both groups,
+    /// one of which never expires. Here the old name's member is unregistered first. As in Java
+    /// the live entry stays until S11, so that DataVersion and filter servers are those of the
+    /// address, whatever its name was.
+    pub(super) fn leave_other_names(&mut self, who: &Identity) {
+        let kept = self.live.get(&key(&who.cluster, &who.addr)).cloned();
+        self.unregister(|name, _, member| {
+            *name != who.name && member.cluster == who.cluster && member.addr == who.addr
+        });
+        if let Some(live) = kept {
+            self.live.insert(key(&who.cluster, &who.addr), live);
+        }
+    }
+
+    /// **A replaced member's live entry goes in the same command** (S5, S8). Java leaves an
+    /// orphan that never expires. Not an unregistration: no permission is touched. `kept` is
+    /// the live entry that the registering broker goes on using.
+    pub(super) fn drop_live_of(&mut self, member: &Member, kept: &Identity) {
+        if member.cluster != kept.cluster || member.addr != kept.addr {
+            self.live.remove(&key(&member.cluster, &member.addr));
+        }
+    }
+
+    /// **104 is applied before it is answered, by address, whatever is missing.** Java queues
+    /// it, trips over a missing brokerId, and leaves the half that a wrong name or cluster
+    /// does not match. Here it ends the live entry (cluster, address) with its member, and the
+    /// member of the named group that has the address with its live entry. As in Java the named
+    /// group is checked for a missing master even if nothing was removed from it.
+    pub(super) fn unregister_request(&mut self, req: &Request) -> Answer {
+        let field = |key| req.field(key);
+        let (cluster, name) = (field("clusterName"), field("brokerName"));
+        if let Some(addr) = field("brokerAddr") {
+            self.unregister(|group, _, member| {
+                member.addr == addr
+                    && (Some(member.cluster.as_str()) == cluster || Some(group.as_str()) == name)
+            });
+        }
+        if let Some(name) = name {
+            self.write_protect_without_master(name);
+        }
+        Answer::success()
+    }
+
+    /// **A closed connection takes all that it registered last, an expiry exactly the expired
+    /// entries.** Java finds one broker per close event, and searches by the group's cluster.
+    pub(super) fn unregister_live(&mut self, gone: impl Fn(&Live) -> bool) {
+        let keys: Vec<_> = self
+            .live
+            .iter()
+            .filter(|(_, live)| gone(live))
+            .map(|(key, _)| key.clone())
+            .collect();
+        self.unregister(|_, _, member| keys.contains(&key(&member.cluster, &member.addr)));
+    }
+
+    /// `unRegisterBroker` for a batch of members. As in Java one command is one batch, the
+    /// WRITE clean-up of acting groups comes after all removals, and there is one 905 per
+    /// group. **Here the 905 is decided by the members that went**, not by the id that the
+    /// request claims, and it names the lowest of them as offline; Java names the last one
+    /// of an unordered batch.
+    fn unregister(&mut self, gone: impl Fn(&String, i64, &Member) -> bool) {
+        let before = self.groups.clone();
+        let mut touched = Vec::new();
+        for (name, group) in &before {
+            let leaving: Vec<_> = group
+                .members
+                .iter()
+                .filter(|(id, m)| gone(name, **id, m))
+                .collect();
+            for (id, member) in &leaving {
+                self.live.remove(&key(&member.cluster, &member.addr));
+                if let Some(group) = self.groups.get_mut(name) {
+                    group.members.remove(id);
+                }
+            }
+            if let Some((id, first)) = leaving.first() {
+                let was_min = group.members.keys().next() == Some(id);
+                touched.push((name, was_min.then(|| first.addr.clone())));
+            }
+        }
+        for (name, offline) in touched {
+            let Some(group) = self.groups.get(name).cloned() else {
+                continue;
+            };
+            if group.members.is_empty() {
+                self.remove_group(name);
+                continue;
+            }
+            self.write_protect_without_master(name);
+            if let Some(offline) = offline
+                && group.acting
+            {
+                self.notify_min_id(&group, Some(offline), None);
+            }
+        }
+    }
+
+    fn write_protect_without_master(&mut self, name: &str) {
+        let acting = |group: &Group| group.acting && !group.members.contains_key(&0);
+        if self.groups.get(name).is_some_and(acting) {
+            for queues in self.topics.values_mut() {
+                if let Some(queue) = queues.get_mut(name) {
+                    queue.perm &= !2;
+                }
+            }
+        }
+    }
+
+    /// **A group that is gone leaves every cluster set.** Java removes the name from the set
+    /// that the 104 named. **Its mappings go too**, those that point at it and those that it
+    /// registered; Java never removes one.
+    fn remove_group(&mut self, name: &str) {
+        self.groups.remove(name);
+        for names in self.clusters.values_mut() {
+            names.remove(name);
+        }
+        self.clusters.retain(|_, names| !names.is_empty());
+        let topics: Vec<_> = self.topics.keys().cloned().collect();
+        for topic in topics {
+            self.remove_queue(&topic, name);
+        }
+        for mappings in self.mappings.values_mut() {
+            mappings.retain(|bname, mapping| bname != name && mapping.owner != name);
+        }
+        self.mappings.retain(|_, mappings| !mappings.is_empty());
+    }
+
+    /// A broker leaves a topic, and an empty topic ends, as in Java. **The mappings of that
+    /// topic that point at the broker, or that it registered, go with it.**
+    pub(super) fn remove_queue(&mut self, topic: &str, name: &str) {
+        let Some(queues) = self.topics.get_mut(topic) else {
+            return;
+        };
+        if queues.remove(name).is_none() {
+            return;
+        }
+        if queues.is_empty() {
+            return self.remove_topic(topic);
+        }
+        if let Some(mappings) = self.mappings.get_mut(topic) {
+            mappings.retain(|bname, mapping| bname != name && mapping.owner != name);
+            if mappings.is_empty() {
+                self.mappings.remove(topic);
+            }
+        }
+    }
+
+    /// A topic ends, as in Java. **All of its mappings go with it.**
+    pub(super) fn remove_topic(&mut self, topic: &str) {
+        self.topics.remove(topic);
+        self.mappings.remove(topic);
+    }
+
+    /// **An absent mapping is added even under an equal DataVersion** (S10c): it may have been
+    /// removed with its topic since, which never happens in Java.
+    pub(super) fn mapping_absent(&self, topic: &str, bname: &str) -> bool {
+        !self
+            .mappings
+            .get(topic)
+            .is_some_and(|mappings| mappings.contains_key(bname))
+    }
+
+    /// `notifyMinBrokerIdChanged`. Order of the list: by id; the wire promises none.
+    pub(super) fn notify_min_id(
+        &mut self,
+        group: &Group,
+        offline: Option<String>,
+        ha: Option<String>,
+    ) {
+        if !self.switches.notify_min_broker_id_changed {
+            return;
+        }
+        let Some((min_id, min)) = group.members.iter().next() else {
+            return;
+        };
+        let all = offline.is_some() || group.members.len() == 1;
+        let mut ext = Vec::new();
+        ext.extend(ha.map(|ha| ("haBrokerAddr", ha)));
+        ext.extend(offline.map(|addr| ("offlineBrokerAddr", addr)));
+        ext.push(("minBrokerAddr", min.addr.clone()));
+        ext.push(("minBrokerId", min_id.to_string()));
+        for (id, member) in &group.members {
+            if all || id != min_id {
+                let to = member.addr.clone();
+                self.notifications.push(Notification {
+                    to,
+                    ext: ext.clone(),
+                });
+            }
+        }
+    }
+
+    /// **311–313 judge a topic by its first queue data in broker-name order.** Java takes an
+    /// arbitrary one.
+    pub(super) fn first_sys_flag(&self, topic: &str) -> Option<i32> {
+        self.topics
+            .get(topic)?
+            .values()
+            .next()
+            .map(|queue| queue.sys_flag)
+    }
+
+    /// **304 names the lowest id of the first group in name order.** Java takes the first that
+    /// its hash order yields.
+    pub(super) fn some_broker_addr(&self) -> Option<&str> {
+        self.groups
+            .values()
+            .find_map(|g| g.members.values().next())
+            .map(|m| m.addr.as_str())
+    }
+
+    /// The invariants behind the rules; panics when the oracle itself is wrong.
+    pub(crate) fn check(&self) {
+        let mut live: Vec<_> = self
+            .groups
+            .values()
+            .flat_map(|group| group.members.values().map(|m| key(&m.cluster, &m.addr)))
+            .collect();
+        live.sort_unstable();
+        assert!(
+            live.iter().eq(self.live.keys()),
+            "members and live entries differ: {self:#?}"
+        );
+        assert!(
+            self.groups.values().all(|group| !group.members.is_empty()),
+            "{self:#?}"
+        );
+        let named = |name: &String| self.clusters.values().any(|names| names.contains(name));
+        assert!(
+            self.groups.keys().all(named),
+            "group without a cluster: {self:#?}"
+        );
+        let grouped = |name: &String| self.groups.contains_key(name);
+        assert!(self.clusters.values().flatten().all(grouped), "{self:#?}");
+        assert!(
+            self.topics.values().all(|queues| !queues.is_empty()),
+            "{self:#?}"
+        );
+        assert!(
+            self.topics
+                .values()
+                .flat_map(|queues| queues.keys())
+                .all(grouped),
+            "{self:#?}"
+        );
+    }
+}
