@@ -44,6 +44,7 @@ impl Oracle {
         if let Some(zone) = zone {
             route.keep_zone(zone);
         }
+        route.filters = self.filters_of(&route);
         let standard = rules::standard_route(req, zone.is_some());
         Answer::success().body(json::route(&route, standard))
     }
@@ -57,13 +58,6 @@ impl Oracle {
         for name in route.queues.keys() {
             if let Some(group) = self.groups.get(name) {
                 route.groups.insert(name.clone(), group.clone());
-            }
-        }
-        for group in route.groups.values() {
-            for member in group.members.values() {
-                if let Some(filters) = self.filters_of(group, member) {
-                    route.filters.insert(member.addr.clone(), filters);
-                }
             }
         }
         if route.groups.is_empty() {
@@ -198,9 +192,6 @@ impl Route {
             }
             self.groups.remove(&name);
             self.queues.remove(&name);
-            for member in group.members.values() {
-                self.filters.remove(&member.addr);
-            }
         }
     }
 }

@@ -3,6 +3,9 @@
 //! The doc of a function says what Java does and why it is not done here. What is not in this
 //! file is meant to be Java's behaviour.
 
+use std::collections::BTreeMap;
+
+use super::query::Route;
 use super::{Answer, DataVersion, Group, Live, Member, Notification, Oracle, key};
 use crate::support::request::Request;
 
@@ -69,15 +72,24 @@ impl Oracle {
     /// **A member's filter servers are its own.** Java looks for (cluster of the group, address
     /// of the member) in its filter table, and may find what another brokerName registered.
     /// Here members and live entries are one to one, and the filter servers of a member show
-    /// only if it registered with the cluster of its group.
-    pub(super) fn filters_of(&self, group: &Group, member: &Member) -> Option<Vec<String>> {
-        if member.cluster != group.cluster {
-            return None;
+    /// only if it registered with the cluster of its group. **They are looked up for the groups
+    /// that the zone filter keeps**; Java drops an address with the group that it filters out,
+    /// even if a kept group has a member there too.
+    pub(super) fn filters_of(&self, route: &Route) -> BTreeMap<String, Vec<String>> {
+        let mut filters = BTreeMap::new();
+        for group in route.groups.values() {
+            for member in group
+                .members
+                .values()
+                .filter(|m| m.cluster == group.cluster)
+            {
+                let live = self.live.get(&key(&member.cluster, &member.addr));
+                if let Some(list) = live.and_then(|live| live.filters.clone()) {
+                    filters.insert(member.addr.clone(), list);
+                }
+            }
         }
-        self.live
-            .get(&key(&member.cluster, &member.addr))?
-            .filters
-            .clone()
+        filters
     }
 
     /// **A renamed broker leaves its old name.** Java keeps (cluster, address) in both groups,

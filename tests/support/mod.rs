@@ -3,4 +3,6 @@
 
 pub(crate) mod answer;
 pub(crate) mod fastjson;
+pub(crate) mod node;
 pub(crate) mod request;
+pub(crate) mod workload;
