@@ -1,5 +1,6 @@
 //! To be written.
 pub mod limits;
+pub mod properties;
 
 /// Settings in force.
 #[derive(Clone, Debug)]
