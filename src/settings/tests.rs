@@ -1,0 +1,595 @@
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+
+use super::keys::{Effect, Group, JavaType, KEYS, Kind, find};
+use super::listing::listing;
+use super::load::{Origin, Problem, Sources, Warning, tls_config_file};
+use super::update::{Update, UpdateError, update};
+use super::*;
+
+fn surroundings() -> Surroundings {
+    Surroundings {
+        user_home: "/home/mq".to_owned(),
+        rocketmq_home: Some("/opt/rocketmq".to_owned()),
+        serialize_type: None,
+        cpus: 2,
+    }
+}
+
+fn from_file(text: &str) -> Result<(Settings, Vec<Warning>), Vec<Problem>> {
+    let sources = Sources {
+        file: Some(("/etc/ns.conf", text.as_bytes())),
+        ..Sources::default()
+    };
+    Settings::from_properties(&sources, &surroundings())
+}
+
+fn loaded(text: &str) -> Settings {
+    from_file(text).unwrap().0
+}
+
+fn defines(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+    pairs
+        .iter()
+        .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+        .collect()
+}
+
+fn from_defines(pairs: &[(&str, &str)]) -> Result<(Settings, Vec<Warning>), Vec<Problem>> {
+    let defines = defines(pairs);
+    let sources = Sources {
+        defines: &defines,
+        ..Sources::default()
+    };
+    Settings::from_properties(&sources, &surroundings())
+}
+
+fn updated(settings: &Settings, body: &str) -> Update {
+    update(settings, body.as_bytes()).unwrap()
+}
+
+/// A value that is not the default, and the form in which it is shown.
+fn good(key: &keys::Key) -> (String, String) {
+    let same = |v: &str| (v.to_owned(), v.to_owned());
+    match (&key.kind, key.name) {
+        (_, "enableControllerInNamesrv") => ("FALSE".to_owned(), "false".to_owned()),
+        (_, "rocketmq.serialize.type") => same("ROCKETMQ"),
+        (_, "tls.server.mode") => same("enforcing"),
+        (_, "tls.server.need.client.auth") => ("Require".to_owned(), "require".to_owned()),
+        (_, "namesrv.cores") => ("3,0-1".to_owned(), "0-1,3-3".to_owned()),
+        (_, "namesrv.writerCore") => same("3"),
+        (_, "namesrv.log") => same("stderr"),
+        (_, "namesrv.adminAddress") => same("[::1]:9000"),
+        (_, "namesrv.adminAllow" | "namesrv.trustedProxies") => (
+            "::1, 10.0.0.0/8".to_owned(),
+            "::1/128,10.0.0.0/8".to_owned(),
+        ),
+        (Kind::Bool(_) | Kind::Inert(JavaType::Bool, _), _) => {
+            let flipped = key.default(&surroundings()).unwrap() == "false";
+            (flipped.to_string().to_uppercase(), flipped.to_string())
+        }
+        (Kind::Number { min, .. }, _) => (format!(" +{} ", min + 1), (min + 1).to_string()),
+        (Kind::Inert(JavaType::Int | JavaType::Long, _), _) => ("-7".to_owned(), "-7".to_owned()),
+        (Kind::DefaultOf(names), _) => good(find(names[0]).unwrap()),
+        _ => (" a b ".to_owned(), "a b".to_owned()),
+    }
+}
+
+fn bad(key: &keys::Key) -> Vec<String> {
+    let owned = |values: &[&str]| values.iter().map(|v| (*v).to_owned()).collect::<Vec<_>>();
+    match &key.kind {
+        Kind::Bool(_) | Kind::Inert(JavaType::Bool, _) => owned(&["", "yes", "tru", "1"]),
+        Kind::Number { min, max, .. } => {
+            let outside = [min - 1, max + 1].map(|n| n.to_string());
+            [
+                owned(&["", "0x10", "1 2", "1.0", "99999999999999999999"]),
+                outside.to_vec(),
+            ]
+            .concat()
+        }
+        Kind::Inert(JavaType::Int, _) => owned(&["", "a", "2147483648", "1L"]),
+        Kind::Inert(JavaType::Long, _) => owned(&["", "a", "9223372036854775808"]),
+        Kind::Form { .. } if key.name == "namesrv.log" => owned(&["", "a\\nb"]),
+        Kind::Form { .. } => owned(&["a\\nb", "%", "-1"]),
+        Kind::NonEmpty(_) => owned(&["", "  ", "a\\nb"]),
+        Kind::DefaultOf(names) => bad(find(names[0]).unwrap()),
+        _ => vec!["a\\nb".to_owned(), "x".repeat(4097)],
+    }
+}
+
+#[test]
+fn the_table_is_sound() {
+    let count = |group| KEYS.iter().filter(|key| key.group == group).count();
+    let java = [Group::Namesrv, Group::NettyServer, Group::NettyClient].map(count);
+    assert_eq!(java, [22, 18, 20], "fields of the Java classes");
+    let mut names = BTreeSet::new();
+    for key in KEYS {
+        let twice = ["writeBufferHighWaterMark", "writeBufferLowWaterMark"].contains(&key.name);
+        assert!(names.insert((key.name, key.group as u8)), "{}", key.name);
+        assert!(
+            twice || KEYS.iter().filter(|k| k.name == key.name).count() == 1,
+            "{}",
+            key.name
+        );
+        assert!(!key.note.is_empty() && !key.expected().is_empty());
+        let inert = matches!(key.kind, Kind::Inert(..));
+        assert!(!inert || key.effect == Effect::Never, "{}", key.name);
+        if let Kind::DefaultOf(names) = &key.kind {
+            assert!(
+                names.iter().all(|name| find(name).is_some()),
+                "{}",
+                key.name
+            );
+        }
+    }
+}
+
+#[test]
+fn every_default_is_a_value_that_its_key_takes() {
+    for key in KEYS {
+        let mut settings = Settings::default_with(&surroundings());
+        if let Some(value) = key.default(&surroundings()) {
+            let before = settings.clone();
+            assert!(
+                key.set(&mut settings, &value).is_some(),
+                "{}={value}",
+                key.name
+            );
+            settings.inert = before.inert.clone();
+            assert_eq!(settings, before, "{}", key.name);
+        }
+    }
+}
+
+#[test]
+fn every_key_takes_a_good_value_from_the_file_and_the_command_line() {
+    for key in KEYS {
+        let (given, shown) = good(key);
+        // Not a test certificate asks for files.
+        let files = "tls.server.keyPath=k\ntls.server.certPath=c\n";
+        let files = if key.name == "tls.test.mode.enable" {
+            files
+        } else {
+            ""
+        };
+        let (in_file, _) = from_file(&format!("{files}{}={given}", key.name))
+            .unwrap_or_else(|problems| panic!("{}: {problems:?}", key.name));
+        let others = [("tls.server.keyPath", "k"), ("tls.server.certPath", "c")];
+        let (defined, _) =
+            from_defines(&[others[0], others[1], (key.name, given.as_str())]).unwrap();
+        match key.name {
+            "configStorePath" => assert_eq!(in_file.config_store_path, "/etc/ns.conf"),
+            "user.home" => assert_eq!(in_file.kv_config_path, "a b/namesrv/kvConfig.json"),
+            "rocketmq.home.dir" => assert_eq!(defined.rocketmq_home.as_deref(), Some("a b")),
+            name => {
+                assert_eq!(
+                    key.value(&in_file).as_deref(),
+                    Some(shown.as_str()),
+                    "{name}"
+                );
+                assert_ne!(
+                    key.value(&in_file) == key.default(&surroundings()),
+                    name != "enableControllerInNamesrv",
+                    "{name}"
+                );
+            }
+        }
+        if !matches!(key.kind, Kind::Surrounding(_)) {
+            assert_eq!(key.value(&defined), Some(shown), "{}", key.name);
+        }
+    }
+}
+
+#[test]
+fn every_key_refuses_a_bad_value_and_says_what_it_must_be() {
+    for key in KEYS
+        .iter()
+        .filter(|key| !matches!(key.kind, Kind::Surrounding(_)))
+    {
+        if key.name == "configStorePath" {
+            continue;
+        }
+        for value in bad(key) {
+            let problems = from_file(&format!("#\n{}={value}", key.name)).unwrap_err();
+            assert_eq!(problems.len(), 1, "{}={value}", key.name);
+            assert_eq!(problems[0].origin, Some(Origin::File(2)));
+            assert_eq!(problems[0].key, key.name);
+            assert_eq!(problems[0].fix, format!("must be {}", key.expected()));
+        }
+    }
+    let long = from_file(&format!("productEnvName={}", "é".repeat(3000))).unwrap_err();
+    assert_eq!(long[0].value, format!("{}…", "Ã©".repeat(32)));
+}
+
+#[test]
+fn all_problems_of_a_file_come_at_once() {
+    let problems = from_file(
+        "listenPort=99999\norderMessageEnable=ja\nenableControllerInNamesrv=true\n\
+         tls.server.mode=PERMISSIVE\ntls.test.mode.enable=false\ntls.server.keyPassword=a\\nb",
+    )
+    .unwrap_err();
+    let shown: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    let file = "name a PEM file, or set tls.server.mode=disabled: tls.test.mode.enable=false asks \
+                for a certificate";
+    assert_eq!(
+        shown,
+        [
+            "line 1: listenPort=99999: must be a whole number from 0 to 65535".to_owned(),
+            "line 2: orderMessageEnable=ja: must be true or false".to_owned(),
+            "line 3: enableControllerInNamesrv=true: must be false: there is no embedded \
+             controller, run the controller as its own process"
+                .to_owned(),
+            "line 4: tls.server.mode=PERMISSIVE: must be disabled, permissive or enforcing"
+                .to_owned(),
+            "line 6: tls.server.keyPassword=***: must be a text of at most 4096 bytes without \
+             control characters"
+                .to_owned(),
+            format!("tls.server.keyPath=: {file}"),
+            format!("tls.server.certPath=: {file}"),
+        ]
+    );
+    let escapes = from_file("a=\\u1\nb=\\u2").unwrap_err();
+    assert_eq!(escapes.len(), 2);
+    assert_eq!(escapes[1].origin, Some(Origin::File(2)));
+}
+
+#[test]
+fn warnings_name_what_has_no_effect() {
+    let (_, warnings) = from_file(
+        "listenport=1\nserverWorkerThreads=8\nserverWorkerThreads=9\nconfigStorePath=/x\n\
+         isScanAvailableNameSrv=true\ntls.enable=true\nrocketmqHome=/y",
+    )
+    .unwrap();
+    let shown: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        shown,
+        [
+            "line 2: serverWorkerThreads does not count, line 3 does",
+            "line 6: tls.enable has no meaning here: notifications to brokers (905) go out \
+             without TLS",
+            "line 1: unknown key listenport, perhaps listenPort is meant",
+            "line 3: serverWorkerThreads has no meaning here: there are no Netty threads: \
+             namesrv.cores sets the serving cores",
+            "line 4: configStorePath does not count here",
+            "line 5: unknown key isScanAvailableNameSrv",
+        ]
+    );
+    // A file that Java rewrote has every key with its default.
+    let rewritten = listing(&loaded(""));
+    assert_eq!(from_file(&rewritten).unwrap().1, []);
+}
+
+#[test]
+fn the_last_duplicate_counts_and_the_command_line_wins() {
+    assert_eq!(loaded("listenPort=bad\nlistenPort=7").listen_port, 7);
+    let defines = defines(&[
+        ("listenPort", "8"),
+        ("listenPort", "9"),
+        ("configStorePath", "/d"),
+    ]);
+    let sources = Sources {
+        file: Some(("f", b"listenPort=7\n")),
+        defines: &defines,
+        ..Sources::default()
+    };
+    let (settings, warnings) = Settings::from_properties(&sources, &surroundings()).unwrap();
+    assert_eq!(
+        (settings.listen_port, settings.config_store_path.as_str()),
+        (9, "/d")
+    );
+    assert_eq!(warnings.len(), 2);
+}
+
+#[test]
+fn jvm_properties_set_defaults_only() {
+    let sndbuf = "com.rocketmq.remoting.socket.sndbuf.size";
+    let settings = loaded(&format!("clientSocketSndBufSize=5\n{sndbuf}=11"));
+    assert_eq!(settings.server_socket_snd_buf_size, 11);
+    let client = find("clientSocketSndBufSize").unwrap();
+    assert_eq!(client.value(&settings).as_deref(), Some("5"));
+
+    let use_tls = |text: &str| find("useTLS").unwrap().value(&loaded(text)).unwrap();
+    assert_eq!(use_tls(""), "false");
+    assert_eq!(use_tls("tls.server.mode=enforcing"), "true");
+    assert_eq!(
+        use_tls("tls.server.mode=enforcing\ntls.enable=false"),
+        "false"
+    );
+    assert_eq!(use_tls("tls.enable=true\nuseTLS=false"), "false");
+}
+
+#[test]
+fn surroundings_come_from_the_environment_or_a_property() {
+    let (settings, _) = from_defines(&[("user.home", "/h"), ("rocketmq.home.dir", "/r")]).unwrap();
+    assert_eq!(settings.kv_config_path, "/h/namesrv/kvConfig.json");
+    assert_eq!(settings.config_store_path, "/h/namesrv/namesrv.properties");
+    assert_eq!(settings.log.to_string(), "/h/logs/rocketmqlogs/namesrv.log");
+    assert_eq!(settings.rocketmq_home.as_deref(), Some("/r"));
+    let (settings, _) =
+        from_defines(&[("rocketmqHome", "/f"), ("rocketmq.home.dir", "/r")]).unwrap();
+    assert_eq!(settings.rocketmq_home.as_deref(), Some("/f"));
+
+    let with = |serialize_type: &str| {
+        let serialize_type = Some(serialize_type.to_owned());
+        Settings::from_properties(
+            &Sources::default(),
+            &Surroundings {
+                serialize_type,
+                ..surroundings()
+            },
+        )
+    };
+    assert_eq!(
+        with("ROCKETMQ").unwrap().0.serialize_type,
+        SerializeType::RocketMq
+    );
+    assert_eq!(
+        with("json").unwrap_err()[0].to_string(),
+        "environment: rocketmq.serialize.type=json: must be JSON or ROCKETMQ"
+    );
+}
+
+#[test]
+fn the_tls_file_overrides_its_keys_and_no_others() {
+    let given = defines(&[("tls.config.file", "/t"), ("tls.server.keyPath", "/old")]);
+    let sources = Sources {
+        defines: &given,
+        tls_file: Some(
+            b"tls.server.keyPath=/k\ntls.server.certPath=/c\ntls.test.mode.enable=false\n\
+              tls.server.mode=disabled\ntls.enable=true\nlistenPort=1\nx=y",
+        ),
+        ..Sources::default()
+    };
+    assert_eq!(tls_config_file(&sources), "/t");
+    assert_eq!(
+        tls_config_file(&Sources::default()),
+        "/etc/rocketmq/tls.properties"
+    );
+    let (settings, warnings) = Settings::from_properties(&sources, &surroundings()).unwrap();
+    assert_eq!(settings.tls.key_path.as_deref(), Some("/k"));
+    assert_eq!(settings.tls.cert_path.as_deref(), Some("/c"));
+    assert!(!settings.tls.test_mode);
+    assert_eq!(settings.tls.mode, TlsMode::Permissive);
+    assert_eq!(settings.listen_port, 9876);
+    let misplaced = |line, key| Warning::Misplaced {
+        origin: Origin::TlsFile(line),
+        key,
+    };
+    let unknown = Warning::Unknown {
+        origin: Origin::TlsFile(7),
+        key: "x".to_owned(),
+        meant: None,
+    };
+    assert_eq!(
+        warnings,
+        [
+            misplaced(4, "tls.server.mode"),
+            misplaced(5, "tls.enable"),
+            misplaced(6, "listenPort"),
+            unknown
+        ]
+    );
+}
+
+#[test]
+fn p_prints_what_java_prints() {
+    let (settings, _) = Settings::from_properties(&Sources::default(), &surroundings()).unwrap();
+    let head = "2026-11-30 05:56:04 INFO main - ";
+    let expected: String = include_str!("tests/java-5.3.3-p.txt")
+        .lines()
+        .map(|line| format!("{head}{line}\n"))
+        .collect();
+    assert_eq!(
+        print::java_fields(&settings, "2026-11-30 05:56:04"),
+        expected
+    );
+}
+
+#[test]
+fn check_prints_every_value_but_no_password() {
+    let settings = loaded("tls.server.keyPassword=secret\ntls.client.keyPassword=secret");
+    let text = print::all(&settings);
+    assert!(text.contains("tls.server.keyPassword=***\n"));
+    assert!(text.contains("tls.client.keyPassword=***\n"));
+    assert!(!text.contains("secret"));
+    assert!(text.contains("namesrv.cores=all\n") && text.contains("rocketmqHome=/opt/rocketmq\n"));
+    let names: Vec<_> = text
+        .lines()
+        .filter_map(|l| l.split_once('='))
+        .map(|l| l.0)
+        .collect();
+    assert_eq!(names.len(), names.iter().collect::<BTreeSet<_>>().len());
+    assert!(!listing(&settings).contains("secret"));
+}
+
+/// The file and the answer are those of a real 5.3.3.
+#[test]
+fn the_listing_is_that_of_java() {
+    let settings = loaded(
+        "listenPort=19876\nkvConfigPath=/tmp/kv.json\nconfigStorePath=/elsewhere\n\
+         connectTimeoutMillis=5000 \nisScanAvailableNameSrv=false\nmy.key = a b  \n\
+         productEnvName=  x y  \norderMessageEnable=TRUE\nwaitSecondsForService=+7\n\
+         clientWorkerThreads=9\ntls.server.mode=enforcing\n=emptykey\n",
+    );
+    assert_eq!(listing(&settings), include_str!("tests/java-5.3.3-319.txt"));
+}
+
+#[test]
+fn the_listing_omits_null_and_keeps_one_line_per_key() {
+    let mut settings = loaded("a\\nb=c\\nkvConfigPath=/x\\r\\u0001\\t\\\\n");
+    settings.rocketmq_home = None;
+    let text = listing(&settings);
+    assert!(text.starts_with("a\\nb=c\\nkvConfigPath=/x\\r\\u0001\t\\n\nbindAddress="));
+    assert_eq!(text.matches("\nkvConfigPath=").count(), 1);
+    assert!(!text.contains("rocketmqHome"));
+    assert_eq!(text.lines().count(), 1 + 22 + 18 - 1);
+}
+
+#[test]
+fn an_update_without_content_changes_nothing() {
+    let settings = loaded("");
+    for body in [
+        "",
+        "  \n",
+        "# c\n! d",
+        "nope=1",
+        "connectTimeoutMillis=abc",
+        "=x",
+    ] {
+        let expected = Update {
+            settings: settings.clone(),
+            persist: vec![],
+        };
+        assert_eq!(update(&settings, body.as_bytes()), Ok(expected), "{body}");
+    }
+}
+
+#[test]
+fn an_update_persists_the_form_that_is_shown() {
+    let next = updated(
+        &loaded(""),
+        "listenPort= +5 \norderMessageEnable=TRUE\nlistenPort=6\n",
+    );
+    assert_eq!(
+        (
+            next.settings.listen_port,
+            next.settings.order_message_enable
+        ),
+        (6, true)
+    );
+    assert_eq!(
+        next.persist,
+        defines(&[("listenPort", "6"), ("orderMessageEnable", "true")])
+    );
+    // As Java: UTF-8 is taken for ISO-8859-1, a broken byte for U+FFFD before that.
+    let next = update(&loaded(""), b"productEnvName=\xc3\xa9\xff\\u4e2d\\ud800").unwrap();
+    assert_eq!(next.settings.product_env_name, "Ã©ï¿½中?");
+}
+
+#[test]
+fn an_update_takes_keys_that_the_file_has() {
+    let settings = loaded("my.key=a\nconnectTimeoutMillis=7\n=e\n");
+    let next = updated(
+        &settings,
+        "my.key= q \n=zz\nconnectTimeoutMillis= 8 \nother=1",
+    );
+    let expected = defines(&[("", "zz"), ("connectTimeoutMillis", "8"), ("my.key", "q ")]);
+    assert_eq!(next.persist, expected);
+    let text = listing(&next.settings);
+    for line in ["=zz\n", "\nmy.key=q \n", "\nconnectTimeoutMillis=8\n"] {
+        assert!(text.contains(line), "{line}");
+    }
+    let refused = update(&settings, b"connectTimeoutMillis=abc").unwrap_err();
+    assert_eq!(refused.code(), 1);
+}
+
+#[test]
+fn bad_text_is_code_1_and_the_black_list_code_16() {
+    let settings =
+        loaded("configBlackList=my.key; other ;listenPort\nmy.key=1\nnamesrv.log=stderr");
+    for body in ["a=\\u12", "listenPort=5\nb\\u00zz=1"] {
+        let error = update(&settings, body.as_bytes()).unwrap_err();
+        assert_eq!(
+            (error.code(), error.to_string().as_str()),
+            (1, "string2Properties error")
+        );
+    }
+    let fixed = [
+        "configBlackList",
+        "configStorePath",
+        "kvConfigPath",
+        "rocketmqHome",
+    ];
+    let configured = ["my.key", "\\ other\\ ", "listenPort"];
+    let own = [
+        "namesrv.log",
+        "namesrv.adminAllow",
+        "tls.server.keyPath",
+        "user.home",
+    ];
+    for key in fixed.iter().chain(&configured).chain(&own) {
+        let body = format!("orderMessageEnable=true\nwaitSecondsForService=x\n{key}=1");
+        let error = update(&settings, body.as_bytes()).unwrap_err();
+        let remark = "Can not update config in black list.";
+        assert_eq!(
+            (error.code(), error.to_string().as_str()),
+            (16, remark),
+            "{key}"
+        );
+    }
+    // Compared exactly: these are merely unknown.
+    for key in ["RocketmqHome", "kvConfigPath\\ ", "other", ""] {
+        assert_eq!(updated(&settings, &format!("{key}=1")).persist, []);
+    }
+}
+
+#[test]
+fn one_bad_value_refuses_the_whole_update() {
+    let body =
+        "orderMessageEnable=true\nlistenPort=x\nwaitSecondsForService=\nproductEnvName=a\\nb";
+    let error = update(&loaded("k=v"), body.as_bytes()).unwrap_err();
+    assert!(matches!(&error, UpdateError::BadValue(problems) if problems.len() == 3));
+    assert_eq!(error.code(), 1);
+    assert_eq!(
+        error.to_string(),
+        "listenPort=x: must be a whole number from 0 to 65535; \
+         productEnvName=a\\nb: must be a text of at most 4096 bytes without control characters; \
+         waitSecondsForService=: must be a whole number from 0 to 2147483647"
+    );
+    let extra = update(&loaded("k=v"), b"k=a\\nlistenPort=1").unwrap_err();
+    assert_eq!(extra.code(), 1);
+    let controller = update(&loaded(""), b"enableControllerInNamesrv=true").unwrap_err();
+    assert_eq!(controller.code(), 1);
+}
+
+#[test]
+fn every_key_has_a_row_in_the_ledger() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/COMPAT.md");
+    let Ok(ledger) = std::fs::read_to_string(path) else {
+        return;
+    };
+    for key in KEYS {
+        assert!(
+            ledger.contains(&format!("| `{}` |", key.name)),
+            "no row for {}",
+            key.name
+        );
+    }
+}
+
+/// A key that a 318 may name, and mostly a value that it takes.
+fn wish() -> impl Strategy<Value = (String, String)> {
+    let allowed = KEYS.iter().filter(|key| !key.refused_by_update());
+    let known: Vec<_> = allowed
+        .map(|key| (key.name.to_owned(), good(key).0))
+        .collect();
+    prop_oneof![
+        8 => prop::sample::select(known),
+        1 => (prop::sample::select(vec!["my.key", "nope", ""]), "[ -~é中]{0,6}")
+            .prop_map(|(key, value)| (key.to_owned(), value)),
+        1 => (Just("productEnvName".to_owned()), "[a\n\r\t=\\\\:#é中]{0,4}"),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    /// What a 318 answers for is what the next start reads from the file.
+    #[test]
+    fn a_restart_after_an_update_gives_the_same_settings(
+        wishes in prop::collection::vec(wish(), 1..6),
+    ) {
+        let file = "# mine\nmy.key=v\nlistenPort : 1\nconnectTimeoutMillis=3\n";
+        let settings = loaded(file);
+        let body = properties::update(b"", &wishes).unwrap();
+        let Ok(next) = update(&settings, &body) else { return Ok(()) };
+        let text = properties::update(file.as_bytes(), &next.persist).unwrap();
+        prop_assert!(text.starts_with(b"# mine\nmy.key="));
+        let reread = loaded(std::str::from_utf8(&text).unwrap());
+        prop_assert_eq!(listing(&reread), listing(&next.settings));
+        prop_assert_eq!(reread, next.settings);
+    }
+}
