@@ -14,6 +14,7 @@
 mod dispatch;
 pub mod fields;
 pub mod jobs;
+pub mod notice;
 mod register;
 
 use std::sync::Arc;

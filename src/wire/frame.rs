@@ -29,6 +29,14 @@ pub enum SerializeType {
 }
 
 impl SerializeType {
+    /// The name of Java's enum constant.
+    pub const fn java_name(self) -> &'static str {
+        match self {
+            Self::Json => "JSON",
+            Self::RocketMq => "ROCKETMQ",
+        }
+    }
+
     /// The byte on the wire.
     pub const fn byte(self) -> u8 {
         match self {

@@ -57,6 +57,12 @@ pub struct TopicQueueMappingInfo {
     pub curr_id_map: Option<Vec<(i32, i32)>>,
 }
 
+impl RegisterBody {
+    /// stub
+    pub fn size_bytes(&self) -> usize {
+        0
+    }
+}
 /// stub
 #[allow(missing_docs)]
 pub struct RegisterInput<'a> {

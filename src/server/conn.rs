@@ -1,0 +1,605 @@
+//! One connection: the task that owns its socket, and the record by which others reach the task.
+//!
+//! A turn is one receive, all frames in it, one send. The task waits in a single poll for
+//! whatever comes first: outcomes, bytes, room to send, memory for a large frame, the end of a
+//! job, an order to end. What blocks, blocks reading: while answers are unsent, commands are
+//! outstanding or a job runs, the peer's bytes stay in the kernel. Nothing is ever cancelled; a
+//! connection is told to end and ends itself.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+
+use super::core::{Core, SCRATCH_BYTES};
+use super::permits::Permit;
+use super::shared::{Answer, count};
+use crate::route::command::{Command, Envelope};
+use crate::rt::{self, Stream};
+use crate::session::jobs::Done;
+use crate::session::{CloseReason, Env, Next, Session};
+use crate::settings::limits::Limits;
+use crate::wire::reply::Output;
+
+/// Why a connection ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum EndReason {
+    /// The peer has ended it.
+    Closed,
+    /// The socket failed.
+    Broken,
+    /// A frame or header that cannot be read.
+    Malformed(CloseReason),
+    /// No complete frame and no completed answer for too long.
+    Idle,
+    /// A large frame came too slowly.
+    LateFrame,
+    /// The last broker on it has expired.
+    Expired,
+    /// It kept bytes longest when the process kept too many.
+    Memory,
+    /// The process stops.
+    Stopping,
+}
+
+/// What others on the core know of a connection.
+pub(super) struct Connection {
+    pub(super) id: u64,
+    waker: RefCell<Option<Waker>>,
+    outcomes: RefCell<VecDeque<Answer>>,
+    job: Cell<Option<Done>>,
+    end: Cell<Option<EndReason>>,
+    permit: Cell<Permit>,
+    /// When the large frame that is under way must be there.
+    deadline_ms: Cell<Option<u64>>,
+    /// The last complete frame or completed answer.
+    active_ms: Cell<u64>,
+    /// Silence is our own doing: we are not reading, and the peer is not to blame.
+    waits_for_us: Cell<bool>,
+    idle_ms: u64,
+    /// Since when it keeps bytes between turns, and how many.
+    kept: Cell<Option<(u64, usize)>>,
+    over: Cell<bool>,
+    farewell: RefCell<Option<Envelope>>,
+}
+
+impl Connection {
+    pub(super) fn new(id: u64, now_ms: u64, idle_ms: u64) -> Self {
+        Self {
+            id,
+            waker: RefCell::new(None),
+            outcomes: RefCell::default(),
+            job: Cell::new(None),
+            end: Cell::new(None),
+            permit: Cell::new(Permit::None),
+            deadline_ms: Cell::new(None),
+            active_ms: Cell::new(now_ms),
+            waits_for_us: Cell::new(false),
+            idle_ms,
+            kept: Cell::new(None),
+            over: Cell::new(false),
+            farewell: RefCell::new(None),
+        }
+    }
+
+    /// Tells the connection to end; the first reason stays.
+    pub(super) fn end(&self, reason: EndReason) {
+        if self.end.get().is_none() {
+            self.end.set(Some(reason));
+            self.wake();
+        }
+    }
+
+    /// Brings an outcome from the writer.
+    pub(super) fn bring(&self, answer: Answer) {
+        self.outcomes.borrow_mut().push_back(answer);
+        self.wake();
+    }
+
+    /// Brings the result of a job.
+    pub(super) fn finish_job(&self, done: Done) {
+        self.job.set(Some(done));
+        self.wake();
+    }
+
+    /// The task has ended.
+    pub(super) fn is_over(&self) -> bool {
+        self.over.get()
+    }
+
+    pub(super) fn permit(&self) -> Permit {
+        self.permit.get()
+    }
+
+    pub(super) fn set_permit(&self, permit: Permit) {
+        self.permit.set(permit);
+    }
+
+    /// A large frame of so many bytes may come, from now on without dawdling.
+    pub(super) fn grant(&self, bytes: usize, now_ms: u64, limits: &Limits) {
+        self.permit.set(Permit::Granted(bytes));
+        let mib = (bytes >> 20) as u64;
+        let within_ms = limits.delivery_ms + limits.delivery_ms_per_mib * mib;
+        self.deadline_ms.set(Some(now_ms + within_ms));
+    }
+
+    /// Since when bytes are kept, and how many.
+    pub(super) fn kept(&self) -> Option<(u64, usize)> {
+        self.kept.get()
+    }
+
+    /// Called from time to time: ends the connection if it is silent or late.
+    pub(super) fn check(&self, now_ms: u64) {
+        if self
+            .deadline_ms
+            .get()
+            .is_some_and(|deadline| now_ms > deadline)
+        {
+            self.end(EndReason::LateFrame);
+        }
+        if self.waits_for_us.get() {
+            self.active_ms.set(now_ms);
+        } else if now_ms.saturating_sub(self.active_ms.get()) > self.idle_ms {
+            self.end(EndReason::Idle);
+        }
+    }
+
+    pub(super) fn wake(&self) {
+        if let Some(waker) = self.waker.borrow().as_ref() {
+            waker.wake_by_ref();
+        }
+    }
+
+    fn register(&self, waker: &Waker) {
+        let mut known = self.waker.borrow_mut();
+        if !known.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            *known = Some(waker.clone());
+        }
+    }
+}
+
+/// Serves a connection until it ends.
+pub(super) async fn serve(core: Rc<Core>, connection: Rc<Connection>, stream: Stream) {
+    let session = Session::new(core.index, connection.id);
+    let mut task = Task {
+        guard: Guard { core, connection },
+        stream,
+        session,
+        input: Vec::new(),
+        blocked: false,
+        large: None,
+        unsent: Output::default(),
+        sent: 0,
+        job_runs: false,
+        at_end: false,
+        closing: None,
+    };
+    let reason = loop {
+        match poll_fn(|cx| task.turn(cx)).await {
+            Some(reason) => break reason,
+            None => rt::yield_if_needed().await,
+        }
+    };
+    task.report(reason);
+}
+
+/// Cleans up however the task ends, also by a panic.
+struct Guard {
+    core: Rc<Core>,
+    connection: Rc<Connection>,
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let (shared, connection) = (&self.core.shared, &self.connection);
+        connection.over.set(true);
+        if let Permit::Granted(bytes) = connection.permit.replace(Permit::None) {
+            shared.release_large(bytes);
+        }
+        if let Some((_, bytes)) = connection.kept.take() {
+            shared.kept_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        self.core.remove(connection.id, connection.farewell.take());
+    }
+}
+
+struct Task {
+    guard: Guard,
+    stream: Stream,
+    session: Session,
+    /// Received and not yet handled: the start of a frame, or frames that must wait.
+    input: Vec<u8>,
+    /// `input` holds something that can be handled once what is in the way is gone.
+    blocked: bool,
+    large: Option<Large>,
+    /// Answers that the kernel has not taken, and how much of them it has.
+    unsent: Output,
+    sent: usize,
+    job_runs: bool,
+    /// The peer sends no more.
+    at_end: bool,
+    /// The session cannot go on; what it has answered is still sent.
+    closing: Option<EndReason>,
+}
+
+/// A large frame on its way in.
+struct Large {
+    total: usize,
+    buf: Vec<u8>,
+    /// Bytes of a refused frame that were thrown away.
+    skipped: usize,
+}
+
+/// A turn that did something.
+const AGAIN: Poll<Option<EndReason>> = Poll::Ready(None);
+
+impl Task {
+    /// One turn. `None`: there may be more to do.
+    fn turn(&mut self, cx: &mut Context<'_>) -> Poll<Option<EndReason>> {
+        self.guard.connection.register(cx.waker());
+        let told = self.guard.connection.end.get();
+        if let Some(reason) = told.filter(|reason| *reason != EndReason::Stopping) {
+            return Poll::Ready(Some(reason));
+        }
+        let stopping = told.is_some();
+        let mut worked = self.take_outcomes();
+        worked |= self.take_job();
+        worked |= self.resume();
+        if self.flush(cx).is_err() {
+            return Poll::Ready(Some(EndReason::Broken));
+        }
+        self.release_permit();
+        if let Some(reason) = self.finished(stopping) {
+            return Poll::Ready(Some(reason));
+        }
+        if !worked && self.may_receive(stopping) {
+            match self.receive(cx) {
+                Poll::Ready(Ok(())) => worked = true,
+                Poll::Ready(Err(_)) => return Poll::Ready(Some(EndReason::Broken)),
+                Poll::Pending => {}
+            }
+            if worked && self.flush(cx).is_err() {
+                return Poll::Ready(Some(EndReason::Broken));
+            }
+        }
+        self.account();
+        if worked { AGAIN } else { Poll::Pending }
+    }
+
+    /// Nothing is left to do for a connection that has no future.
+    fn finished(&self, stopping: bool) -> Option<EndReason> {
+        if !self.unsent.is_empty() || self.job_runs || self.session.outstanding() > 0 {
+            return None;
+        }
+        if self.closing.is_some() {
+            return self.closing;
+        }
+        if self.blocked {
+            return None;
+        }
+        if self.at_end {
+            return Some(EndReason::Closed);
+        }
+        stopping.then_some(EndReason::Stopping)
+    }
+
+    fn take_outcomes(&mut self) -> bool {
+        let mut any = false;
+        loop {
+            let next = self.guard.connection.outcomes.borrow_mut().pop_front();
+            let Some((origin, outcome)) = next else {
+                return any;
+            };
+            self.with_session(|session, env, out| session.outcome(origin, outcome, env, out));
+            any = true;
+        }
+    }
+
+    fn take_job(&mut self) -> bool {
+        let Some(done) = self.guard.connection.job.take() else {
+            return false;
+        };
+        self.job_runs = false;
+        let next = self.with_session(|session, env, out| session.job_done(done, env, out));
+        self.follow(next);
+        true
+    }
+
+    /// Handles input that had to wait.
+    fn resume(&mut self) -> bool {
+        if !self.blocked || !self.may_handle() {
+            return false;
+        }
+        let mut input = std::mem::take(&mut self.input);
+        let used = self.consume(&input);
+        input.drain(..used);
+        self.input = input;
+        used > 0
+    }
+
+    /// Whether a further frame may be handled now.
+    fn may_handle(&self) -> bool {
+        !self.job_runs
+            && self.closing.is_none()
+            && self.session.outstanding() < self.guard.core.shared.limits.outstanding_commands
+            && self.unsent_bytes() <= self.guard.core.shared.limits.unsent_bytes
+            && self.guard.connection.permit() != Permit::Waiting
+    }
+
+    fn may_receive(&self, stopping: bool) -> bool {
+        !stopping && !self.at_end && !self.blocked && self.may_handle()
+    }
+
+    /// One receive, and all frames in it.
+    fn receive(&mut self, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        let core = Rc::clone(&self.guard.core);
+        let mut scratch = core.scratch.borrow_mut();
+        let kept = self.input.len();
+        if scratch.len() < kept + SCRATCH_BYTES {
+            scratch.resize(kept + SCRATCH_BYTES, 0);
+        }
+        let room = &mut scratch[kept..kept + SCRATCH_BYTES];
+        let received = std::task::ready!(self.stream.poll_recv(cx, room))?;
+        if received == 0 {
+            self.at_end = true;
+            return Poll::Ready(Ok(()));
+        }
+        scratch[..kept].copy_from_slice(&self.input);
+        let input = &scratch[..kept + received];
+        let used = self.consume(input);
+        self.input.clear();
+        if used < input.len() {
+            self.input.extend_from_slice(&input[used..]);
+        } else if kept > 0 {
+            self.input = Vec::new();
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Handles what can be handled of `input`; returns how much that was.
+    fn consume(&mut self, input: &[u8]) -> usize {
+        let mut used = 0;
+        self.blocked = false;
+        loop {
+            if self.large.is_some() {
+                used += self.collect(&input[used..]);
+                if self.large.is_some() {
+                    // More bytes are needed, or memory for them.
+                    self.blocked = self.guard.connection.permit() == Permit::Waiting;
+                    return used;
+                }
+            }
+            if !self.may_handle() {
+                self.blocked = used < input.len();
+                return used;
+            }
+            let fed = self.with_session(|s, env, out| s.feed(&input[used..], env, out));
+            if fed.used > 0 {
+                used += fed.used;
+                self.active();
+            }
+            match fed.next {
+                Next::Receive => return used,
+                Next::Send | Next::Wait => {
+                    self.blocked = true;
+                    return used;
+                }
+                Next::Large(total) if self.guard.connection.permit() == Permit::None => {
+                    self.large = Some(Large {
+                        total,
+                        buf: Vec::new(),
+                        skipped: 0,
+                    });
+                    let core = &self.guard.core;
+                    core.permits.ask(core, &self.guard.connection, total);
+                }
+                Next::Large(_) => {
+                    // The frame before this one still holds its memory.
+                    self.blocked = true;
+                    return used;
+                }
+                next => self.follow(next),
+            }
+            if self.closing.is_some() {
+                return input.len();
+            }
+        }
+    }
+
+    /// Does what the session asked for after a frame.
+    fn follow(&mut self, next: Next) {
+        match next {
+            Next::Submit(envelope) => self.submit(envelope),
+            Next::Run(job) => {
+                self.job_runs = true;
+                let connection = Rc::clone(&self.guard.connection);
+                self.guard.core.jobs.push(connection, job);
+            }
+            Next::Close(reason) => self.closing = Some(EndReason::Malformed(reason)),
+            Next::Receive | Next::Send | Next::Wait | Next::Large(_) => {}
+        }
+    }
+
+    fn submit(&mut self, envelope: Envelope) {
+        if matches!(envelope.command, Command::Register(_)) {
+            self.guard.connection.farewell.replace(self.session.end());
+        }
+        if let Err(envelope) = self.guard.core.submit(envelope) {
+            count(&self.guard.core.shared.counters.overloaded);
+            let origin = envelope.origin;
+            self.with_session(|session, env, out| session.overloaded(origin, env, out));
+        }
+    }
+
+    /// Takes bytes of a large frame; returns how many. The frame is handled when it is complete.
+    fn collect(&mut self, input: &[u8]) -> usize {
+        let permit = self.guard.connection.permit();
+        let Some(large) = &mut self.large else {
+            return 0;
+        };
+        let missing = large.total - large.buf.len() - large.skipped;
+        let taken = missing.min(input.len());
+        match permit {
+            Permit::Waiting | Permit::None => return 0,
+            Permit::Granted(_) => large.buf.extend_from_slice(&input[..taken]),
+            Permit::Refused => {
+                // The start is kept: the answer needs the header.
+                let head = SCRATCH_BYTES.saturating_sub(large.buf.len()).min(taken);
+                large.buf.extend_from_slice(&input[..head]);
+                large.skipped += taken - head;
+            }
+        }
+        if taken < missing {
+            return taken;
+        }
+        let Some(large) = self.large.take() else {
+            return taken;
+        };
+        self.active();
+        self.guard.connection.deadline_ms.set(None);
+        let next = if permit == Permit::Refused {
+            self.guard.connection.set_permit(Permit::None);
+            count(&self.guard.core.shared.counters.overloaded);
+            self.with_session(|s, env, out| s.large_refused(&large.buf, env, out))
+        } else {
+            let frame = Bytes::from(large.buf);
+            self.with_session(|s, env, out| s.large(&frame, env, out))
+        };
+        self.follow(next);
+        taken
+    }
+
+    /// Gives the memory of a large frame back once its command has been applied.
+    fn release_permit(&mut self) {
+        if self.large.is_some() || self.job_runs || self.session.outstanding() > 0 {
+            return;
+        }
+        if let Permit::Granted(bytes) = self.guard.connection.permit() {
+            self.guard.connection.set_permit(Permit::None);
+            self.guard.core.shared.release_large(bytes);
+        }
+    }
+
+    /// Sends what there is, as far as the kernel takes it.
+    fn flush(&mut self, cx: &mut Context<'_>) -> std::io::Result<()> {
+        if self.unsent.is_empty() {
+            let core = Rc::clone(&self.guard.core);
+            let mut out = core.out.borrow_mut();
+            if out.is_empty() {
+                return Ok(());
+            }
+            let sent = self.stream.try_send(&out.io_slices(0));
+            self.note_too_large(&mut out);
+            match sent {
+                Ok(sent) if sent == out.len() => {
+                    out.clear();
+                    self.active();
+                    return Ok(());
+                }
+                Ok(sent) => self.unsent = out.take_unsent(sent),
+                Err(error) => {
+                    out.clear();
+                    return Err(error);
+                }
+            }
+        }
+        while !self.unsent.is_empty() {
+            let slices = self.unsent.io_slices(self.sent);
+            let Poll::Ready(sent) = self.stream.poll_send(cx, &slices) else {
+                break;
+            };
+            drop(slices);
+            self.sent += sent?;
+            self.active();
+            if self.sent == self.unsent.len() {
+                self.unsent = Output::default();
+                self.sent = 0;
+            }
+        }
+        Ok(())
+    }
+
+    fn unsent_bytes(&self) -> usize {
+        if self.unsent.is_empty() {
+            0
+        } else {
+            self.unsent.len() - self.sent
+        }
+    }
+
+    fn active(&self) {
+        let now_ms = self.guard.core.shared.clock.mono_ms();
+        self.guard.connection.active_ms.set(now_ms);
+    }
+
+    /// Notes whether the peer or we are to blame for silence, and what is kept until the next
+    /// turn.
+    fn account(&self) {
+        let (connection, shared) = (&self.guard.connection, &self.guard.core.shared);
+        let peer_must_read = self.unsent_bytes() > 0;
+        let ours = self.blocked
+            || self.job_runs
+            || self.session.outstanding() > 0
+            || connection.permit() == Permit::Waiting;
+        connection.waits_for_us.set(ours && !peer_must_read);
+        let collected = match connection.permit() {
+            Permit::Granted(_) => 0,
+            _ => self.large.as_ref().map_or(0, |large| large.buf.len()),
+        };
+        let kept = self.input.len() + self.unsent.buf.len() + collected;
+        let before = connection.kept.get();
+        if kept == before.map_or(0, |(_, bytes)| bytes) {
+            return;
+        }
+        shared.kept_bytes.fetch_add(kept, Ordering::Relaxed);
+        shared
+            .kept_bytes
+            .fetch_sub(before.map_or(0, |(_, bytes)| bytes), Ordering::Relaxed);
+        let since = before.map_or_else(|| shared.clock.mono_ms(), |(since, _)| since);
+        connection.kept.set((kept > 0).then_some((since, kept)));
+    }
+
+    /// Calls the session with the newest snapshot and the buffer for answers.
+    fn with_session<T>(
+        &mut self,
+        call: impl FnOnce(&mut Session, &Env<'_>, &mut Output) -> T,
+    ) -> T {
+        let core = &self.guard.core;
+        let shared = &core.shared;
+        core.with_snapshot(|snapshot| {
+            let env = Env {
+                snapshot,
+                limits: &shared.limits,
+                keys: &shared.keys,
+                now: shared.clock.now(),
+                unchanged_rule: true,
+            };
+            if self.unsent.is_empty() {
+                call(&mut self.session, &env, &mut core.out.borrow_mut())
+            } else {
+                call(&mut self.session, &env, &mut self.unsent)
+            }
+        })
+    }
+
+    fn note_too_large(&self, out: &mut Output) {
+        let counter = &self.guard.core.shared.counters.too_large_answers;
+        counter.fetch_add(std::mem::take(&mut out.too_large), Ordering::Relaxed);
+    }
+
+    fn report(&self, reason: EndReason) {
+        let counters = &self.guard.core.shared.counters;
+        match reason {
+            EndReason::Malformed(_) => count(&counters.closed_malformed),
+            EndReason::Idle => count(&counters.closed_idle),
+            EndReason::LateFrame => count(&counters.closed_late_frames),
+            EndReason::Memory => count(&counters.closed_for_memory),
+            EndReason::Closed | EndReason::Broken | EndReason::Expired | EndReason::Stopping => {}
+        }
+        super::log::connection_ended(self.guard.connection.id, &self.stream, reason);
+    }
+}

@@ -1,0 +1,108 @@
+//! The log: one line per state change, who, what, why; none per request. Written by a thread of
+//! its own, which drops and counts when it cannot keep up.
+
+use std::io;
+
+use tracing::{info, warn};
+
+use super::conn::EndReason;
+use crate::route::command::{BrokerRef, Event, Leave};
+use crate::rt::{Panicked, Stream};
+
+/// Logs a change of the tables.
+pub(super) fn log_event(event: &Event) {
+    match event {
+        Event::BrokerJoined(broker) => joined(broker),
+        Event::BrokerLeft(broker, why) => left(broker, *why),
+        Event::StateVersionConflict {
+            broker,
+            holder,
+            state_versions,
+        } => warn!(
+            cluster = &*broker.cluster,
+            broker = &*broker.broker_name,
+            id = broker.broker_id,
+            addr = &*broker.addr,
+            holder = &**holder,
+            holder_state_version = state_versions.0,
+            state_version = state_versions.1,
+            "registration ignored: the holder of this id has a higher state version"
+        ),
+        Event::NameInTwoClusters {
+            broker,
+            group_cluster,
+        } => warn!(
+            cluster = &*broker.cluster,
+            broker = &*broker.broker_name,
+            addr = &*broker.addr,
+            group_cluster = &**group_cluster,
+            "one broker name is used in two clusters"
+        ),
+        Event::Stalled { late_ms } => {
+            warn!(
+                late_ms,
+                "the machine stood still; all deadlines are postponed"
+            );
+        }
+    }
+}
+
+fn joined(broker: &BrokerRef) {
+    info!(
+        cluster = &*broker.cluster,
+        broker = &*broker.broker_name,
+        id = broker.broker_id,
+        addr = &*broker.addr,
+        "broker registered"
+    );
+}
+
+fn left(broker: &BrokerRef, why: Leave) {
+    let (reason, silent_ms) = match why {
+        Leave::Unregistered => ("unregistered", 0),
+        Leave::ConnectionClosed => ("connection closed", 0),
+        Leave::Expired { silent_ms } => ("expired", silent_ms),
+        Leave::Replaced => ("replaced", 0),
+        Leave::Conflict => ("lost a conflict of state versions", 0),
+    };
+    info!(
+        cluster = &*broker.cluster,
+        broker = &*broker.broker_name,
+        id = broker.broker_id,
+        addr = &*broker.addr,
+        reason,
+        silent_ms,
+        "broker removed"
+    );
+}
+
+/// A connection that did not end by its peer's will.
+pub(super) fn connection_ended(conn: u64, stream: &Stream, reason: EndReason) {
+    let why = match reason {
+        EndReason::Closed | EndReason::Broken | EndReason::Stopping => return,
+        EndReason::Malformed(error) => error.to_string(),
+        EndReason::Idle => "idle".to_owned(),
+        EndReason::LateFrame => "a large frame came too slowly".to_owned(),
+        EndReason::Expired => "its last broker expired".to_owned(),
+        EndReason::Memory => "it kept bytes longest while memory was short".to_owned(),
+    };
+    let peer = stream
+        .peer_addr()
+        .map_or_else(|_| "unknown".to_owned(), |addr| addr.to_string());
+    info!(conn, peer, why, "connection closed");
+}
+
+/// A panic was contained in one connection.
+pub(super) fn connection_panicked(conn: u64, panic: &Panicked) {
+    tracing::error!(conn, panic = %panic, "a connection's task panicked; the connection is closed");
+}
+
+/// Accepting failed, most likely for want of descriptors.
+pub(super) fn accept_failed(error: &io::Error) {
+    warn!(%error, "cannot accept connections for now");
+}
+
+/// A 905 did not reach its broker.
+pub(super) fn notice_failed(target: &str, error: &io::Error) {
+    info!(target_broker = target, %error, "a change of the lowest broker id could not be told");
+}

@@ -1,0 +1,390 @@
+//! From a plan to a running server, and down again.
+
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::time::{Duration, Instant};
+
+use ahash::RandomState;
+use arc_swap::ArcSwap;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use super::clock::Clock;
+use super::core::Core;
+use super::die;
+use super::mailbox::{Inbox, MailboxReader, inbox, mailbox};
+use super::notify::{NOTICE_PLACES, Notifier, send_notices};
+use super::shared::{Answer, Budget, CoreLine, Counters, Shared, SharedRef};
+use super::writer::Writer;
+use crate::route::command::{Envelope, MinBrokerIdNotice};
+use crate::route::kv::Kv;
+use crate::route::table::Table;
+use crate::rt::{self, CoreHandle, IoUringStatus, ListenOptions, PortProbe, Queue};
+use crate::session::jobs::DigestKeys;
+use crate::settings::Settings;
+use crate::settings::limits::Limits;
+
+/// Descriptors that are not connections: rings, listeners, files.
+const OTHER_DESCRIPTORS: u64 = 256;
+/// With fewer descriptors than this a server makes no sense.
+const MIN_DESCRIPTORS: u64 = 512;
+/// Connections beyond this are refused whatever the limit of descriptors.
+const MAX_CONNECTIONS: u64 = 1_000_000;
+/// From so many cores on the writer gets one of its own.
+const CORES_FOR_A_WRITER: usize = 8;
+/// Waiting connections of each listener; the kernel caps it at `net.core.somaxconn`.
+const BACKLOG: u16 = 4096;
+/// How long a stop may take.
+const STOP_LIMIT: Duration = Duration::from_secs(10);
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The settings in force.
+    pub settings: Settings,
+    /// CPUs to serve on; empty means all usable ones.
+    pub cpus: Vec<usize>,
+    /// CPU of the writer; `None` decides by the number of cores.
+    pub writer_cpu: Option<usize>,
+}
+
+/// Runs the server until it is told to stop. Returns the exit code.
+pub fn run(plan: &Plan) -> i32 {
+    rt::prepare_process();
+    let checked = match check(plan) {
+        Ok(checked) => checked,
+        Err(problems) => {
+            for problem in problems {
+                eprintln!("namesrv: {problem}");
+            }
+            return 1;
+        }
+    };
+    let mut signals = match Signals::new([SIGTERM, SIGINT]) {
+        Ok(signals) => signals,
+        Err(error) => {
+            eprintln!("namesrv: signals cannot be handled: {error}");
+            return 1;
+        }
+    };
+    let (shared, cores) = match start(plan, &checked) {
+        Ok(started) => started,
+        Err(problem) => {
+            eprintln!("namesrv: {problem}");
+            return 1;
+        }
+    };
+    let serialize = plan.settings.serialize_type.java_name();
+    let (host, port) = (&plan.settings.bind_address, checked.port.port);
+    println!("The Name Server boot success. serializeType={serialize}, address {host}:{port}");
+    drop(checked);
+    signals.forever().next();
+    shared.stop();
+    finish(cores);
+    0
+}
+
+/// Waits for the cores to end, but not for ever.
+fn finish(cores: Vec<CoreHandle>) {
+    let end = Instant::now() + STOP_LIMIT;
+    while Instant::now() < end && !cores.iter().all(CoreHandle::is_finished) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// What the host allows, looked at before anything is started.
+struct Checked {
+    cpus: Vec<usize>,
+    addr: SocketAddr,
+    port: PortProbe,
+    max_connections: usize,
+}
+
+/// Finds everything that would keep the server from running, each with its fix.
+fn check(plan: &Plan) -> Result<Checked, Vec<String>> {
+    let mut problems = Vec::new();
+    let cpus = usable(plan, &mut problems);
+    check_io_uring(&mut problems);
+    check_locked_memory(cpus.len(), &mut problems);
+    let max_connections = check_descriptors(&mut problems);
+    let addr = resolve(&plan.settings, &mut problems);
+    let port = addr.and_then(|addr| match rt::probe_bind(addr) {
+        Ok(port) => Some(port),
+        Err(error) => {
+            problems.push(format!(
+                "cannot listen on {addr}: {error}; stop whoever listens there, or set listenPort"
+            ));
+            None
+        }
+    });
+    match (addr, port) {
+        (Some(addr), Some(port)) if problems.is_empty() => Ok(Checked {
+            cpus,
+            addr: SocketAddr::new(addr.ip(), port.port),
+            port,
+            max_connections,
+        }),
+        _ => Err(problems),
+    }
+}
+
+fn usable(plan: &Plan, problems: &mut Vec<String>) -> Vec<usize> {
+    let usable = match rt::usable_cpus() {
+        Ok(usable) => usable,
+        Err(error) => {
+            problems.push(format!("the usable CPUs cannot be found out: {error}"));
+            return Vec::new();
+        }
+    };
+    let wanted = if plan.cpus.is_empty() {
+        usable.clone()
+    } else {
+        plan.cpus.clone()
+    };
+    for cpu in wanted.iter().chain(&plan.writer_cpu) {
+        if !usable.contains(cpu) {
+            problems.push(format!(
+                "CPU {cpu} is not usable here; this process may run on {usable:?}"
+            ));
+        }
+    }
+    wanted
+}
+
+fn check_io_uring(problems: &mut Vec<String>) {
+    let problem = match rt::io_uring_status() {
+        IoUringStatus::Usable => return,
+        IoUringStatus::Disabled { value } => format!(
+            "io_uring is disabled; run sysctl -w kernel.io_uring_disabled=0 (it is {value})"
+        ),
+        IoUringStatus::Forbidden => {
+            "io_uring is forbidden, as container profiles do by default; allow io_uring_setup, \
+             io_uring_enter and io_uring_register in the seccomp profile"
+                .to_owned()
+        }
+        IoUringStatus::Absent { release } => format!(
+            "this kernel ({release}) or a seccomp profile has no io_uring; use Linux 5.8 or newer \
+             and allow io_uring_setup, io_uring_enter and io_uring_register"
+        ),
+        IoUringStatus::TooOld { release } => {
+            format!("the io_uring of this kernel ({release}) is too old; use Linux 5.8 or newer")
+        }
+        IoUringStatus::NoMemory => {
+            "there is no locked memory for an io_uring; raise ulimit -l or LimitMEMLOCK".to_owned()
+        }
+        IoUringStatus::Failed { errno } => format!("io_uring_setup failed with error {errno}"),
+    };
+    problems.push(problem);
+}
+
+fn check_locked_memory(cores: usize, problems: &mut Vec<String>) {
+    let needed = rt::memlock_needed_bytes(cores + 1);
+    match rt::memlock_limit_bytes() {
+        Ok(limit) if limit >= needed => {}
+        Ok(limit) => problems.push(format!(
+            "locked memory is limited to {limit} bytes and {cores} cores need {needed}; set \
+             ulimit -l {} or LimitMEMLOCK={needed}",
+            needed.div_ceil(1024)
+        )),
+        Err(error) => problems.push(format!("the limit of locked memory is unknown: {error}")),
+    }
+}
+
+fn check_descriptors(problems: &mut Vec<String>) -> usize {
+    match rt::raise_descriptor_limit(MAX_CONNECTIONS + OTHER_DESCRIPTORS) {
+        Ok((soft, hard)) if soft < MIN_DESCRIPTORS => {
+            problems.push(format!(
+                "only {soft} descriptors are allowed (hard limit {hard}); set ulimit -n or \
+                 LimitNOFILE to what the cluster has connections, at least {MIN_DESCRIPTORS}"
+            ));
+            0
+        }
+        Ok((soft, _)) => (soft.min(MAX_CONNECTIONS) - OTHER_DESCRIPTORS) as usize,
+        Err(error) => {
+            problems.push(format!("the limit of descriptors is unknown: {error}"));
+            0
+        }
+    }
+}
+
+fn resolve(settings: &Settings, problems: &mut Vec<String>) -> Option<SocketAddr> {
+    let host = settings.bind_address.trim_matches(['[', ']']);
+    let port = settings.listen_port;
+    if let Ok(ip) = host.parse::<IpAddr>() {
+        return Some(SocketAddr::new(ip, port));
+    }
+    match (host, port).to_socket_addrs().map(|mut addrs| addrs.next()) {
+        Ok(Some(addr)) => Some(addr),
+        Ok(None) | Err(_) => {
+            problems.push(format!("bindAddress {host} is no address of this host"));
+            None
+        }
+    }
+}
+
+/// Everything made before the first core starts.
+struct Parts {
+    shared: SharedRef,
+    inboxes: Vec<Inbox<Answer>>,
+    mailbox: MailboxReader<Envelope>,
+    table: Table,
+    hasher: RandomState,
+}
+
+fn start(plan: &Plan, checked: &Checked) -> Result<(SharedRef, Vec<CoreHandle>), String> {
+    let mut parts = make_parts(plan, checked)?;
+    let shared = Arc::clone(&parts.shared);
+    let (notices, notice_reader) = mailbox(NOTICE_PLACES);
+    let writer = Writer {
+        shared: Arc::clone(&shared),
+        table: parts.table,
+        mailbox: parts.mailbox,
+        notifier: Notifier {
+            queue: notices,
+            shared: Arc::clone(&shared),
+        },
+        tick_ms: plan.settings.scan_not_active_broker_interval_ms.max(1) as u64,
+        retired: Vec::new(),
+    };
+    let mut writer = Some((writer, notice_reader));
+    let cpus = &checked.cpus;
+    let own_cpu = plan
+        .writer_cpu
+        .or_else(|| (cpus.len() >= CORES_FOR_A_WRITER).then(|| cpus[0]));
+    let mut handles = Vec::new();
+    if let Some(cpu) = own_cpu
+        && let Some((writer, notices)) = writer.take()
+    {
+        start_writer_core(cpu, writer, notices)?;
+    }
+    for (index, inbox) in parts.inboxes.drain(..).enumerate() {
+        let socket = listener(plan, checked)?;
+        let seat = Seat {
+            index,
+            shared: Arc::clone(&shared),
+            inbox,
+            hasher: parts.hasher.clone(),
+            socket,
+            writer: writer.take(),
+        };
+        let cpu = cpus[index];
+        let started = rt::spawn_core(
+            cpu,
+            &format!("namesrv-{index}"),
+            move || seat.serve(),
+            |panic| die("a core", panic),
+        );
+        handles.push(started.map_err(|e| format!("core on CPU {cpu} cannot start: {e}"))?);
+    }
+    Ok((shared, handles))
+}
+
+/// What one core starts with.
+struct Seat {
+    index: usize,
+    shared: SharedRef,
+    inbox: Inbox<Answer>,
+    hasher: RandomState,
+    socket: OwnedFd,
+    writer: Option<(Writer, MailboxReader<MinBrokerIdNotice>)>,
+}
+
+impl Seat {
+    async fn serve(self) {
+        if let Some((writer, notices)) = self.writer {
+            spawn_writer(writer, notices);
+        }
+        let core = Core::new(self.index, self.shared, self.inbox, self.hasher);
+        Rc::new(core).serve(self.socket).await;
+    }
+}
+
+fn spawn_writer(writer: Writer, notices: MailboxReader<MinBrokerIdNotice>) {
+    let shared = Arc::clone(&writer.shared);
+    rt::spawn(Queue::Urgent, writer.run(), |panic| {
+        die("the writer", &panic)
+    });
+    rt::spawn(Queue::Default, send_notices(notices, shared), |panic| {
+        die("the notifier", &panic);
+    });
+}
+
+fn start_writer_core(
+    cpu: usize,
+    writer: Writer,
+    notices: MailboxReader<MinBrokerIdNotice>,
+) -> Result<(), String> {
+    let main = move || async move {
+        spawn_writer(writer, notices);
+        std::future::pending::<()>().await;
+    };
+    // Its end is the end of the process, which waits for the serving cores only.
+    rt::spawn_core(cpu, "namesrv-writer", main, |panic| {
+        die("the writer's core", panic)
+    })
+    .map(drop)
+    .map_err(|error| format!("the writer's core on CPU {cpu} cannot start: {error}"))
+}
+
+fn listener(plan: &Plan, checked: &Checked) -> Result<OwnedFd, String> {
+    let size = |bytes: i32| usize::try_from(bytes).ok().filter(|bytes| *bytes > 0);
+    let options = ListenOptions {
+        backlog: BACKLOG,
+        send_buffer_bytes: size(plan.settings.server_socket_snd_buf_size),
+        recv_buffer_bytes: size(plan.settings.server_socket_rcv_buf_size),
+    };
+    let addr = checked.addr;
+    rt::listen(addr, &options).map_err(|error| format!("cannot listen on {addr}: {error}"))
+}
+
+fn make_parts(plan: &Plan, checked: &Checked) -> Result<Parts, String> {
+    let limits = Limits::default();
+    let seeds = random_seeds()?;
+    let [a, b, c, d, e, f, g, h, i, j, k, l] = seeds;
+    let hasher = RandomState::with_seeds(a, b, c, d);
+    let keys = DigestKeys::new([e, f, g, h, i, j, k, l]);
+    let settings = Arc::new(plan.settings.clone());
+    let table = Table::new(hasher.clone(), settings, Arc::new(Kv::default()), &limits);
+    let places = usize::try_from(plan.settings.default_thread_pool_queue_capacity).unwrap_or(1);
+    let (sender, reader) = mailbox(places.max(1));
+    let (lines, inboxes) = checked
+        .cpus
+        .iter()
+        .map(|_| inbox(places.max(1)))
+        .map(|(sender, inbox)| (CoreLine::new(sender), inbox))
+        .unzip();
+    let shared = Shared {
+        clock: Clock::start(),
+        published: Arc::new(ArcSwap::from_pointee(table.snapshot())),
+        mailbox: sender,
+        cores: lines,
+        max_connections: checked.max_connections,
+        connections: AtomicUsize::new(0),
+        large_frames: Budget::new(limits.large_frames_total_bytes),
+        parsed: Budget::new(limits.parsed_total_bytes),
+        kept_bytes: AtomicUsize::new(0),
+        stopping: AtomicBool::new(false),
+        counters: Counters::default(),
+        keys,
+        limits,
+    };
+    Ok(Parts {
+        shared: Arc::new(shared),
+        inboxes,
+        mailbox: reader,
+        table,
+        hasher,
+    })
+}
+
+/// Secret numbers for hashes and digests.
+fn random_seeds() -> Result<[u64; 12], String> {
+    let mut seeds = [0; 12];
+    for seed in &mut seeds {
+        *seed = getrandom::u64().map_err(|error| format!("no random numbers: {error}"))?;
+    }
+    Ok(seeds)
+}

@@ -1,0 +1,157 @@
+//! The writer: applies commands in order, publishes once per batch, then answers.
+//!
+//! A task of the urgent queue, on a core of its own where there are many. It alone holds the
+//! table. Whoever has an answer from it sees its effect on every core, because the snapshot is
+//! stored before any outcome of the batch is handed out.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use super::log::log_event;
+use super::mailbox::MailboxReader;
+use super::notify::Notifier;
+use super::shared::{Answer, SharedRef};
+use super::slices::in_slices;
+use crate::route::command::{Command, Effects, Envelope};
+use crate::route::snapshot::Snapshot;
+use crate::route::table::Table;
+use crate::rt;
+use crate::wire::pace::Pace;
+
+/// Commands after which a batch is published.
+const BATCH_COMMANDS: usize = 1024;
+/// Time after which a batch is published.
+const BATCH_MS: u64 = 5;
+
+/// What the writer works on.
+pub(super) struct Writer {
+    pub(super) shared: SharedRef,
+    pub(super) table: Table,
+    pub(super) mailbox: MailboxReader<Envelope>,
+    pub(super) notifier: Notifier,
+    /// Between two looks for expired brokers (`scanNotActiveBrokerInterval`).
+    pub(super) tick_ms: u64,
+    /// Replaced snapshots that somebody still reads; freed here, not on a serving core.
+    pub(super) retired: Vec<Arc<Snapshot>>,
+}
+
+impl Writer {
+    /// Runs for ever.
+    pub(super) async fn run(mut self) {
+        let mut next_tick = self.shared.clock.mono_ms() + self.tick_ms;
+        loop {
+            let first = self.wait(next_tick).await;
+            let now = self.shared.clock.mono_ms();
+            if now >= next_tick {
+                self.tick(now - next_tick).await;
+                next_tick = self.shared.clock.mono_ms() + self.tick_ms;
+            }
+            if let Some(first) = first {
+                self.batch(first).await;
+            }
+            self.free_retired();
+        }
+    }
+
+    /// The next command, or nothing when it is time for a tick.
+    async fn wait(&mut self, next_tick: u64) -> Option<Envelope> {
+        if let Some(envelope) = self.mailbox.try_pop() {
+            return Some(envelope);
+        }
+        let left = next_tick.saturating_sub(self.shared.clock.mono_ms());
+        let mut timer = pin!(rt::sleep(Duration::from_millis(left)));
+        let mailbox = &mut self.mailbox;
+        poll_fn(|cx| {
+            if let Poll::Ready(envelope) = mailbox.poll_pop(cx) {
+                return Poll::Ready(Some(envelope));
+            }
+            timer.as_mut().poll(cx).map(|()| None)
+        })
+        .await
+    }
+
+    async fn batch(&mut self, first: Envelope) {
+        let pace = Pace::default();
+        let mut effects = Effects::default();
+        let mut answers: Vec<Answer> = Vec::new();
+        let end = self.shared.clock.mono_ms() + BATCH_MS;
+        let mut next = Some(first);
+        let mut commands = 0;
+        while let Some(envelope) = next {
+            commands += 1;
+            let origin = envelope.origin;
+            let answered = !matches!(envelope.command, Command::Gone);
+            let parsed_bytes = parsed_bytes(&envelope);
+            let now = self.shared.clock.now();
+            let outcome = in_slices(self.table.apply(now, envelope, &mut effects, &pace)).await;
+            self.shared.parsed.give(parsed_bytes);
+            if answered {
+                answers.push((origin, outcome));
+            }
+            let full = commands >= BATCH_COMMANDS || self.shared.clock.mono_ms() >= end;
+            next = if full { None } else { self.mailbox.try_pop() };
+        }
+        self.publish();
+        self.answer(answers);
+        self.perform(effects);
+    }
+
+    async fn tick(&mut self, late_ms: u64) {
+        let pace = Pace::default();
+        let mut effects = Effects::default();
+        let now = self.shared.clock.now();
+        in_slices(self.table.tick(now, late_ms, &mut effects, &pace)).await;
+        self.publish();
+        self.perform(effects);
+    }
+
+    fn publish(&mut self) {
+        if let Some(snapshot) = self.table.publish() {
+            self.retired
+                .push(self.shared.published.swap(Arc::new(snapshot)));
+        }
+    }
+
+    /// Hands the outcomes out. Each has a reserved place, so a full inbox means that the rules
+    /// of this program are broken, and it must not go on.
+    fn answer(&self, answers: Vec<Answer>) {
+        for (origin, outcome) in answers {
+            let line = &self.shared.cores[origin.core];
+            assert!(
+                line.inbox.push((origin, outcome)).is_ok(),
+                "an outcome found no reserved place"
+            );
+        }
+    }
+
+    fn perform(&mut self, effects: Effects) {
+        effects.events.iter().for_each(log_event);
+        for conn in effects.close {
+            let line = &self.shared.cores[core_of(conn, self.shared.cores.len())];
+            line.closing.push(conn);
+            line.waker.wake();
+        }
+        self.notifier.send(effects.notices);
+    }
+
+    fn free_retired(&mut self) {
+        self.retired
+            .retain(|snapshot| Arc::strong_count(snapshot) > 1);
+    }
+}
+
+/// What a command holds of the budget of parsed registrations.
+pub(super) fn parsed_bytes(envelope: &Envelope) -> usize {
+    match &envelope.command {
+        Command::Register(registration) => registration.body.size_bytes(),
+        _ => 0,
+    }
+}
+
+/// Which core a connection belongs to: its number says so.
+pub(super) fn core_of(conn: u64, cores: usize) -> usize {
+    (conn % cores as u64) as usize
+}
