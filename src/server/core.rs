@@ -226,7 +226,7 @@ impl Core {
         let conn = self.next_conn.get();
         self.next_conn.set(conn + self.shared.cores.len() as u64);
         let idle = self.with_snapshot(|s| s.settings.server_channel_max_idle_time_seconds);
-        let idle_ms = u64::try_from(idle).unwrap_or(0) * 1000;
+        let idle_ms = u64::from(idle) * 1000;
         let connection = Rc::new(Connection::new(conn, self.shared.clock.mono_ms(), idle_ms));
         self.connections
             .borrow_mut()

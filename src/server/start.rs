@@ -246,7 +246,7 @@ fn start(plan: &Plan, checked: &Checked) -> Result<(SharedRef, Vec<CoreHandle>),
             queue: notices,
             shared: Arc::clone(&shared),
         },
-        tick_ms: plan.settings.scan_not_active_broker_interval_ms.max(1) as u64,
+        tick_ms: u64::from(plan.settings.scan_not_active_broker_interval_ms.max(1)),
         retired: Vec::new(),
     };
     let mut writer = Some((writer, notice_reader));
@@ -330,7 +330,7 @@ fn start_writer_core(
 }
 
 fn listener(plan: &Plan, checked: &Checked) -> Result<OwnedFd, String> {
-    let size = |bytes: i32| usize::try_from(bytes).ok().filter(|bytes| *bytes > 0);
+    let size = |bytes: u32| (bytes > 0).then_some(bytes as usize);
     let options = ListenOptions {
         backlog: BACKLOG,
         send_buffer_bytes: size(plan.settings.server_socket_snd_buf_size),
@@ -348,7 +348,7 @@ fn make_parts(plan: &Plan, checked: &Checked) -> Result<Parts, String> {
     let keys = DigestKeys::new([e, f, g, h, i, j, k, l]);
     let settings = Arc::new(plan.settings.clone());
     let table = Table::new(hasher.clone(), settings, Arc::new(Kv::default()), &limits);
-    let places = usize::try_from(plan.settings.default_thread_pool_queue_capacity).unwrap_or(1);
+    let places = plan.settings.default_thread_pool_queue_capacity as usize;
     let (sender, reader) = mailbox(places.max(1));
     let (lines, inboxes) = checked
         .cpus
