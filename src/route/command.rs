@@ -4,7 +4,10 @@
 //! comes from a connection on a core and its outcome goes back there, where the session turns it
 //! into an answer, or drops it when the connection is gone.
 
+use std::borrow::Cow;
 use std::sync::Arc;
+
+use bytes::Bytes;
 
 use super::Name;
 use super::liveness::Live;
@@ -63,6 +66,41 @@ pub enum Command {
         /// 327 sets permission 6, 205 takes the write bit away.
         add: bool,
     },
+    /// 100, 102, 318: counts only once a file has been written.
+    Persist(Change),
+}
+
+/// A change that must survive the process.
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// 100, 102
+    Kv(KvChange),
+    /// 318: the body, judged against the settings of its turn.
+    Settings(Bytes),
+}
+
+/// A change of the key-value tables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KvChange {
+    /// `namespace`
+    pub namespace: String,
+    /// `key`
+    pub key: String,
+    /// `Some` puts; a put without a value stores a null, which reads as no value.
+    pub put: Option<Option<String>>,
+}
+
+impl Change {
+    /// Memory that it holds while it waits.
+    pub fn size_bytes(&self) -> usize {
+        match self {
+            Self::Settings(body) => body.len(),
+            Self::Kv(kv) => {
+                let value = kv.put.as_ref().and_then(|put| put.as_ref());
+                kv.namespace.len() + kv.key.len() + value.map_or(0, String::len)
+            }
+        }
+    }
 }
 
 /// Who a broker says it is.
@@ -142,7 +180,7 @@ pub enum Outcome {
     /// Topics that 205 or 327 touched, under the name that the answer has for them.
     Count(&'static str, usize),
     /// Nothing changed; the text says why.
-    Failed(&'static str),
+    Failed(i32, Cow<'static, str>),
 }
 
 /// Why a 103 changed nothing.

@@ -4,26 +4,52 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use thiserror::Error;
 
 use super::Name;
+use super::command::KvChange;
 use super::snapshot::SharedBody;
+use crate::settings::limits::Limits;
+use crate::wire::fastjson;
+use crate::wire::json::{self, Value};
+use crate::wire::pace::Pace;
 
 /// The namespace whose entries order topics by broker (`NamesrvUtil.NAMESPACE_ORDER_TOPIC_CONFIG`).
 pub const ORDER_TOPIC_CONFIG: &str = "ORDER_TOPIC_CONFIG";
+
+/// `{"table":{` … `}}`, and as much for the braces of a namespace in the file.
+const NAMESPACE_BYTES: usize = 16;
 
 /// All namespaces.
 #[derive(Clone, Debug, Default)]
 pub struct Kv {
     namespaces: BTreeMap<Name, Namespace>,
+    encoded_bytes: usize,
 }
 
 /// One namespace, which may be empty.
 #[derive(Clone, Debug, Default)]
 pub struct Namespace {
-    /// Keys and values.
-    pub table: Arc<BTreeMap<Name, Name>>,
-    /// Answer of 219, and body of every answer to 103 for the order topics.
+    table: Arc<BTreeMap<Name, Name>>,
+    encoded_bytes: usize,
     shared: Arc<SharedBody>,
+}
+
+/// Why a KV file cannot be used; the server then does not start, as Java.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum KvFileError {
+    /// It is not UTF-8.
+    #[error("it is not UTF-8")]
+    Utf8,
+    /// It is not JSON, even by fastjson's measure.
+    #[error("it is not JSON: {0}")]
+    Json(#[from] json::JsonError),
+    /// It has no `configTable` object.
+    #[error("it has no configTable")]
+    NoTable,
+    /// It holds more than this server takes.
+    #[error("{0}")]
+    Limit(&'static str),
 }
 
 impl Kv {
@@ -37,13 +63,144 @@ impl Kv {
         self.namespaces.get(namespace)
     }
 
-    /// These tables with one value more or changed.
-    pub fn with(&self, namespace: &str, key: &str, value: &str) -> Self {
+    /// Number of values.
+    pub fn len(&self) -> usize {
+        self.namespaces.values().map(|n| n.table.len()).sum()
+    }
+
+    /// There is no value, though there may be namespaces.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// These tables after a change; `None` when it changes nothing. A put without a value leaves
+    /// what Java leaves of it: the namespace, and no value. A delete leaves the namespace.
+    pub fn changed(
+        &self,
+        change: &KvChange,
+        limits: &Limits,
+    ) -> Result<Option<Self>, &'static str> {
+        let old = self.get(&change.namespace, &change.key);
+        let value = match &change.put {
+            None if old.is_none() => return Ok(None),
+            None | Some(None) => None,
+            Some(Some(value)) if old.is_some_and(|old| **old == **value) => return Ok(None),
+            Some(Some(value)) => Some(value.as_str()),
+        };
+        let names = change.namespace.len().max(change.key.len());
+        if names > limits.name_bytes {
+            return Err("the namespace or the key is too long");
+        }
+        if value.is_some_and(|value| value.len() > limits.kv_value_bytes) {
+            return Err("the value is too long");
+        }
         let mut new = self.clone();
-        let entry = new.namespaces.entry(Name::from(namespace)).or_default();
-        Arc::make_mut(&mut entry.table).insert(Name::from(key), Name::from(value));
+        new.set(&change.namespace, &change.key, value);
+        let namespace = new.namespaces.get(change.namespace.as_str());
+        if namespace.is_some_and(|n| n.encoded_bytes > limits.kv_namespace_bytes) {
+            return Err("the namespace would be too large");
+        }
+        if new.encoded_bytes > limits.kv_total_bytes {
+            return Err("the key-value tables would be too large");
+        }
+        Ok(Some(new))
+    }
+
+    /// The file's text: `{"configTable":{"NS":{"k":"v"}}}`.
+    pub async fn file_text(&self, pace: &Pace) -> Vec<u8> {
+        let mut out = Vec::with_capacity(self.encoded_bytes + NAMESPACE_BYTES);
+        out.extend_from_slice(b"{\"configTable\":{");
+        for (i, (name, namespace)) in self.namespaces.iter().enumerate() {
+            if i > 0 {
+                out.push(b',');
+            }
+            fastjson::write_string(&mut out, name);
+            out.push(b':');
+            write_table(&mut out, &namespace.table, pace).await;
+        }
+        out.extend_from_slice(b"}}");
+        out
+    }
+
+    /// Reads a file: blank, `null` and `[]` are empty tables; values that are no strings become
+    /// text, nulls vanish (`KVConfigManager.load`).
+    pub fn from_file(bytes: &[u8], limits: &Limits) -> Result<Self, KvFileError> {
+        let text = std::str::from_utf8(bytes).map_err(|_| KvFileError::Utf8)?;
+        if text.trim().is_empty() {
+            return Ok(Self::default());
+        }
+        let root = json::parse(text)?;
+        let namespaces = match &root {
+            Value::Null => return Ok(Self::default()),
+            Value::Array(items) if items.is_empty() => return Ok(Self::default()),
+            Value::Object(_) => match root.field("configTable") {
+                Some(Value::Object(members)) => members,
+                _ => return Err(KvFileError::NoTable),
+            },
+            _ => return Err(KvFileError::NoTable),
+        };
+        let mut kv = Self::default();
+        for namespace in namespaces {
+            let Value::Object(members) = &namespace.value else {
+                match namespace.value {
+                    Value::Null => continue,
+                    _ => return Err(KvFileError::NoTable),
+                }
+            };
+            kv.namespaces.remove(&*namespace.key);
+            kv.set_namespace(&namespace.key);
+            for member in members {
+                let value = json::text(member.value.clone())?;
+                kv.set(&namespace.key, &member.key, value.as_deref());
+            }
+        }
+        kv.check(limits)?;
+        Ok(kv)
+    }
+
+    fn check(&mut self, limits: &Limits) -> Result<(), KvFileError> {
+        self.encoded_bytes = self.namespaces.values().map(|n| n.encoded_bytes).sum();
+        let too_long = |n: &Namespace| n.table.values().any(|v| v.len() > limits.kv_value_bytes);
+        if self.namespaces.values().any(too_long) {
+            return Err(KvFileError::Limit("a value is too long"));
+        }
+        let too_large = |n: &Namespace| n.encoded_bytes > limits.kv_namespace_bytes;
+        if self.namespaces.values().any(too_large) {
+            return Err(KvFileError::Limit("a namespace is too large"));
+        }
+        if self.encoded_bytes > limits.kv_total_bytes {
+            return Err(KvFileError::Limit("the tables are too large"));
+        }
+        Ok(())
+    }
+
+    fn set_namespace(&mut self, name: &str) -> &mut Namespace {
+        if !self.namespaces.contains_key(name) {
+            self.encoded_bytes += NAMESPACE_BYTES;
+            let new = Namespace {
+                encoded_bytes: NAMESPACE_BYTES,
+                ..Namespace::default()
+            };
+            self.namespaces.insert(Name::from(name), new);
+        }
+        self.namespaces.entry(Name::from(name)).or_default()
+    }
+
+    fn set(&mut self, namespace: &str, key: &str, value: Option<&str>) {
+        let entry = self.set_namespace(namespace);
+        let before = entry.encoded_bytes;
+        let table = Arc::make_mut(&mut entry.table);
+        let old = match value {
+            Some(value) => {
+                entry.encoded_bytes += entry_bytes(key, value);
+                table.insert(Name::from(key), Name::from(value))
+            }
+            None => table.remove(key),
+        };
+        entry.encoded_bytes -= old.map_or(0, |old| entry_bytes(key, &old));
         entry.shared = Arc::default();
-        new
+        let after = entry.encoded_bytes;
+        self.encoded_bytes = self.encoded_bytes + after - before;
     }
 }
 
@@ -53,22 +210,176 @@ impl Namespace {
         if let Some(body) = self.shared.get() {
             return body.clone();
         }
-        let body = Bytes::from(self.table_json());
+        let mut out = b"{\"table\":".to_vec();
+        let pace = Pace::new(usize::MAX);
+        crate::wire::pace::run_to_end(write_table(&mut out, &self.table, &pace));
+        out.push(b'}');
+        let body = Bytes::from(out);
         self.shared.set(body.clone());
         body
     }
+}
 
-    fn table_json(&self) -> Vec<u8> {
-        let mut out = b"{\"table\":{".to_vec();
-        for (i, (key, value)) in self.table.iter().enumerate() {
-            if i > 0 {
-                out.push(b',');
-            }
-            crate::wire::fastjson::write_string(&mut out, key);
-            out.push(b':');
-            crate::wire::fastjson::write_string(&mut out, value);
+async fn write_table(out: &mut Vec<u8>, table: &BTreeMap<Name, Name>, pace: &Pace) {
+    out.push(b'{');
+    for (i, (key, value)) in table.iter().enumerate() {
+        if i > 0 {
+            out.push(b',');
         }
-        out.extend_from_slice(b"}}");
-        out
+        fastjson::write_string(out, key);
+        out.push(b':');
+        fastjson::write_string(out, value);
+        pace.step(key.len() + value.len()).await;
+    }
+    out.push(b'}');
+}
+
+/// `"key":"value",` as it is written.
+fn entry_bytes(key: &str, value: &str) -> usize {
+    let mut out = Vec::with_capacity(key.len() + value.len() + 8);
+    fastjson::write_string(&mut out, key);
+    fastjson::write_string(&mut out, value);
+    out.len() + 2
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use crate::wire::pace::run_to_end;
+
+    fn put(kv: &Kv, namespace: &str, key: &str, value: &str) -> Kv {
+        let change = KvChange {
+            namespace: namespace.into(),
+            key: key.into(),
+            put: Some(Some(value.into())),
+        };
+        kv.changed(&change, &Limits::default()).unwrap().unwrap()
+    }
+
+    fn text(kv: &Kv) -> String {
+        String::from_utf8(run_to_end(kv.file_text(&Pace::default()))).unwrap()
+    }
+
+    #[test]
+    fn a_file_is_read_back() {
+        let kv = put(&Kv::default(), "b", "k\n\"", "é\u{2028}/");
+        let kv = put(&put(&kv, "a", "x", "1"), "a", "y", "");
+        let file = text(&kv);
+        assert_eq!(
+            file,
+            r#"{"configTable":{"a":{"x":"1","y":""},"b":{"k\n\"":"é\u2028/"}}}"#
+        );
+        let read = Kv::from_file(file.as_bytes(), &Limits::default()).unwrap();
+        assert_eq!(text(&read), file);
+        assert_eq!(read.encoded_bytes, kv.encoded_bytes);
+    }
+
+    #[test]
+    fn a_deleted_key_leaves_its_namespace() {
+        let kv = put(&Kv::default(), "a", "x", "1");
+        let delete = KvChange {
+            namespace: "a".into(),
+            key: "x".into(),
+            put: None,
+        };
+        let kv = kv.changed(&delete, &Limits::default()).unwrap().unwrap();
+        assert_eq!(text(&kv), r#"{"configTable":{"a":{}}}"#);
+        assert_eq!(&kv.namespace("a").unwrap().body()[..], br#"{"table":{}}"#);
+        assert!(kv.changed(&delete, &Limits::default()).unwrap().is_none());
+        assert_eq!(kv.encoded_bytes, NAMESPACE_BYTES);
+    }
+
+    #[test]
+    fn files_that_java_takes_for_empty() {
+        for text in [
+            "",
+            " \n",
+            "null",
+            "[]",
+            r#"{"configTable":{}}"#,
+            r#"{"configTable":{"a":null}}"#,
+        ] {
+            let kv = Kv::from_file(text.as_bytes(), &Limits::default()).unwrap();
+            assert!(kv.namespaces.is_empty(), "{text}");
+        }
+    }
+
+    #[test]
+    fn files_that_stop_the_start() {
+        for text in [
+            "{}",
+            r#"{"configTable":null}"#,
+            "{",
+            r#"{"configTable":{}} x"#,
+            "7",
+        ] {
+            assert!(
+                Kv::from_file(text.as_bytes(), &Limits::default()).is_err(),
+                "{text}"
+            );
+        }
+        assert!(
+            Kv::from_file(
+                b"{\"configTable\":{\"a\":{\"b\":\"\xff\"}}}",
+                &Limits::default()
+            )
+            .is_err()
+        );
+    }
+
+    #[test]
+    fn odd_values_become_text_and_nulls_vanish() {
+        let file = br#"{other:1,'configTable':{"a":{"n":1.50,"b":true,"o":{"x":1},"z":null}}}"#;
+        let kv = Kv::from_file(file, &Limits::default()).unwrap();
+        assert_eq!(
+            text(&kv),
+            r#"{"configTable":{"a":{"b":"true","n":"1.50","o":"{\"x\":1}"}}}"#
+        );
+    }
+
+    #[test]
+    fn limits_refuse_a_put_and_a_file() {
+        let limits = Limits {
+            kv_value_bytes: 10,
+            kv_namespace_bytes: 60,
+            kv_total_bytes: 80,
+            ..Limits::default()
+        };
+        let change = |namespace: &str, key: &str, value: &str| KvChange {
+            namespace: namespace.into(),
+            key: key.into(),
+            put: Some(Some(value.into())),
+        };
+        let kv = Kv::default();
+        assert!(
+            kv.changed(&change("a", "k", "12345678901"), &limits)
+                .is_err()
+        );
+        let kv = kv
+            .changed(&change("a", "k", "1234567890"), &limits)
+            .unwrap()
+            .unwrap();
+        let kv = kv
+            .changed(&change("a", "l", "1234567890"), &limits)
+            .unwrap()
+            .unwrap();
+        assert!(
+            kv.changed(&change("a", "m", "1234567890"), &limits)
+                .is_err()
+        );
+        let kv = kv
+            .changed(&change("b", "m", "1"), &limits)
+            .unwrap()
+            .unwrap();
+        assert!(kv.changed(&change("c", "m", "1"), &limits).is_err());
+        let tight = Limits {
+            kv_total_bytes: 30,
+            ..limits
+        };
+        assert!(matches!(
+            Kv::from_file(text(&kv).as_bytes(), &tight),
+            Err(KvFileError::Limit(_))
+        ));
     }
 }

@@ -74,6 +74,12 @@ impl Live {
                 .is_ok()
     }
 
+    /// Whether `timeout_ms` has passed by at `now_ms`, as far as the clock shows now.
+    pub fn is_expired(&self, timeout_ms: i64, now_ms: u64) -> bool {
+        let last = self.last_seen_ms();
+        last.is_none_or(|last| deadline_ms(last, timeout_ms) < now_ms)
+    }
+
     /// Moves the clock forward by `late_ms`, at most to `now_ms`: the time in which the machine
     /// stood still is not held against its brokers.
     pub fn forgive(&self, late_ms: u64, now_ms: u64) {

@@ -23,6 +23,7 @@ pub mod liveness;
 pub mod query;
 mod register;
 pub mod snapshot;
+pub mod staging;
 pub mod table;
 pub mod topic;
 mod topic_commands;

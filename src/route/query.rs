@@ -1,4 +1,5 @@
-//! The other read answers, each a function of a snapshot; always in the legacy form.
+//! The other read answers, each a function of a snapshot. Java writes them in the legacy form
+//! only; 106 and 901 are strict JSON here for whoever says that it takes nothing else.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +17,7 @@ fn copy_units(bytes: usize) -> usize {
 }
 
 /// `ClusterInfo` (106).
-pub async fn cluster_info(snapshot: &Snapshot, pace: &Pace) -> Vec<u8> {
+pub async fn cluster_info(snapshot: &Snapshot, form: Form, pace: &Pace) -> Vec<u8> {
     let mut out = b"{\"brokerAddrTable\":{".to_vec();
     let groups = snapshot.sorted_groups(pace).await;
     for (i, group) in groups.values().enumerate() {
@@ -24,9 +25,9 @@ pub async fn cluster_info(snapshot: &Snapshot, pace: &Pace) -> Vec<u8> {
             out.push(b',');
         }
         let start = out.len();
-        fastjson::write_string(&mut out, &group.name);
+        form.write_string(&mut out, &group.name);
         out.push(b':');
-        out.extend_from_slice(group.fragments.broker.get(Form::Legacy));
+        out.extend_from_slice(group.fragments.broker.get(form));
         pace.step(copy_units(out.len() - start)).await;
     }
     out.extend_from_slice(b"},\"clusterAddrTable\":{");
@@ -35,13 +36,13 @@ pub async fn cluster_info(snapshot: &Snapshot, pace: &Pace) -> Vec<u8> {
         if i > 0 {
             out.push(b',');
         }
-        fastjson::write_string(&mut out, cluster);
+        form.write_string(&mut out, cluster);
         out.extend_from_slice(b":[");
         for (j, name) in names.into_iter().enumerate() {
             if j > 0 {
                 out.push(b',');
             }
-            fastjson::write_string(&mut out, name);
+            form.write_string(&mut out, name);
             pace.step(copy_units(name.len())).await;
         }
         out.push(b']');
@@ -130,15 +131,20 @@ pub async fn unit_topics(
 }
 
 /// `BrokerMemberGroup` (901): the cluster is echoed, not checked.
-pub fn member_group(snapshot: &Snapshot, cluster: Option<&str>, broker: Option<&str>) -> Vec<u8> {
+pub fn member_group(
+    snapshot: &Snapshot,
+    cluster: Option<&str>,
+    broker: Option<&str>,
+    form: Form,
+) -> Vec<u8> {
     let mut out = b"{\"brokerMemberGroup\":{\"brokerAddrs\":{".to_vec();
     if let Some(group) = broker.and_then(|name| snapshot.group_named(name)) {
         for (i, member) in group.members.iter().enumerate() {
             if i > 0 {
                 out.push(b',');
             }
-            Form::Legacy.write_key(&mut out, member.id);
-            fastjson::write_string(&mut out, &member.addr);
+            form.write_key(&mut out, member.id);
+            form.write_string(&mut out, &member.addr);
         }
     }
     out.push(b'}');
@@ -148,7 +154,7 @@ pub fn member_group(snapshot: &Snapshot, cluster: Option<&str>, broker: Option<&
     ] {
         if let Some(value) = value {
             out.extend_from_slice(key);
-            fastjson::write_string(&mut out, value);
+            form.write_string(&mut out, value);
         }
     }
     out.extend_from_slice(b"}}");

@@ -92,7 +92,19 @@ impl Table {
         let live = self.next.live(&id.cluster, &holder.addr)?;
         let state = |version: Option<DataVersion>| version.map_or(0, |v| v.state_version);
         let versions = (state(live.data_version), state(r.body.data_version));
-        if versions.0 <= versions.1 || live.live.kill_if_expired(live.timeout_ms, now.mono_ms) {
+        if versions.0 <= versions.1 {
+            return None;
+        }
+        // The holder's own clock is ended if it counts as absent, because it is replaced. Under
+        // the same address in the request's cluster there may also be somebody else's, which is
+        // only looked at, as in Java.
+        let own = holder.cluster == live.cluster;
+        let absent = if own {
+            live.live.kill_if_expired(live.timeout_ms, now.mono_ms)
+        } else {
+            live.live.is_expired(live.timeout_ms, now.mono_ms)
+        };
+        if absent {
             return None;
         }
         let member = new_member(id, Name::from(&*id.cluster), Name::from(&*id.broker_addr));
@@ -185,9 +197,9 @@ impl Table {
                 .notices
                 .extend(self.lower_id_notice(group, ha_server_addr));
         }
+        let trusted = self.is_repeatable(&r, group, pace).await;
         let snapshot = &self.next;
         let found = snapshot.group(group);
-        let trusted = r.body.data_version.is_some() && !r.body.version_defaulted;
         Outcome::Registered(Registered {
             master: found.and_then(|g| snapshot.master_for(g, id.broker_id, &id.cluster)),
             accepted: Accepted {
@@ -201,6 +213,32 @@ impl Table {
                 broker_id: id.broker_id,
             },
         })
+    }
+
+    /// Whether a second registration with the same bytes would change nothing as long as the epochs
+    /// stand: its version must equal the stored one, what it lists must be what it brings, and
+    /// what it brings must be its own.
+    async fn is_repeatable(&self, r: &Registration, group: u32, pace: &Pace) -> bool {
+        if r.body.data_version.is_none() || r.body.version_defaulted {
+            return false;
+        }
+        let odd_keys = r.body.topics.iter().any(|topic| topic.key.is_some());
+        if odd_keys && self.next.settings.delete_topic_with_broker_registration {
+            return false;
+        }
+        let Some(name) = self.next.group(group).map(|g| &g.name) else {
+            return false;
+        };
+        for (topic, mapping) in &r.body.mappings {
+            let found = self.next.mappings(topic);
+            let by_broker = found.zip(mapping.bname.as_deref());
+            let stored = by_broker.and_then(|(m, bname)| m.by_broker.get(bname));
+            if stored.is_some_and(|stored| stored.owner != *name) {
+                return false;
+            }
+            pace.step(STEP_UNITS).await;
+        }
+        true
     }
 
     /// S3, S5, S8: gives the broker its place in the group; who stood there or elsewhere under

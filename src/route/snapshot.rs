@@ -6,13 +6,13 @@ use std::sync::{Arc, OnceLock};
 use ahash::RandomState;
 use bytes::Bytes;
 
-use super::Name;
 use super::command::Master;
 use super::group::Group;
 use super::index::{Index, Slots};
 use super::kv::Kv;
 use super::liveness::Live;
 use super::topic::{Mappings, Shape, Topic};
+use super::{Name, PerForm};
 use crate::settings::Settings;
 use crate::wire::model::{DataVersion, MASTER_ID};
 use crate::wire::pace::Pace;
@@ -30,7 +30,7 @@ pub struct Snapshot {
     /// Namespaced configuration.
     pub kv: Arc<Kv>,
     /// Answer of 106, moved by members, cluster sets, acting flags and zones.
-    pub cluster_info: Arc<SharedBody>,
+    pub cluster_info: PerForm<Arc<SharedBody>>,
     /// Answer of 206, moved by topics that appear or disappear.
     pub topic_list: Arc<SharedBody>,
     /// Answer of 304, moved like that of 106.
@@ -106,7 +106,7 @@ impl Snapshot {
             settings,
             settings_epoch: 0,
             kv,
-            cluster_info: Arc::default(),
+            cluster_info: PerForm::default(),
             topic_list: Arc::default(),
             system_topic_list: Arc::default(),
             hasher,

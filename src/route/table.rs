@@ -16,9 +16,10 @@ use super::kv::Kv;
 use super::liveness::{Live, deadline_ms};
 use super::snapshot::{Cluster, GroupName, LiveEntry, Snapshot};
 use super::topic::{Pair, Shape, Topic};
-use super::{Name, Now};
+use super::{Name, Now, PerForm};
 use crate::settings::Settings;
 use crate::settings::limits::Limits;
+use crate::wire::codes::response::SYSTEM_ERROR;
 use crate::wire::model::QueueShape;
 use crate::wire::pace::Pace;
 
@@ -53,6 +54,8 @@ pub struct Table {
     pub(super) mapping_entries: usize,
     /// What each connection registered last.
     pub(super) by_conn: HashMap<u64, SmallVec<[LiveKey; 1]>, RandomState>,
+    /// Groups whose lowest id left in the command under way.
+    pub(super) offline: BTreeMap<Name, Member>,
     /// Live brokers by the deadline that their clock had when last looked at.
     deadlines: BTreeMap<(u64, u64), LiveKey>,
 }
@@ -103,6 +106,7 @@ impl Table {
             mapped: HashMap::with_hasher(hasher.clone()),
             mapping_entries: 0,
             by_conn: HashMap::with_hasher(hasher),
+            offline: BTreeMap::new(),
             deadlines: BTreeMap::new(),
         }
     }
@@ -116,7 +120,7 @@ impl Table {
         effects: &mut Effects,
         pace: &Pace,
     ) -> Outcome {
-        match envelope.command {
+        let outcome = match envelope.command {
             Command::Register(r) => {
                 self.register(now, *r, envelope.origin.conn, effects, pace)
                     .await
@@ -135,7 +139,11 @@ impl Table {
             Command::SetWritePerm { broker_name, add } => {
                 self.set_write_perm(&broker_name, add, pace).await
             }
-        }
+            // What is to be persisted is staged and then set, around the writing of a file.
+            Command::Persist(_) => Outcome::Failed(SYSTEM_ERROR, "not a table's command".into()),
+        };
+        self.tell_offline(effects);
+        outcome
     }
 
     /// Removes what has expired. `late_ms` is how much later than planned this tick comes: when
@@ -170,6 +178,7 @@ impl Table {
             }
             pace.step(STEP_UNITS).await;
         }
+        self.tell_offline(effects);
     }
 
     /// A new snapshot, if anything changed since the last one.
@@ -180,6 +189,16 @@ impl Table {
     /// The tables as they are, for the start.
     pub fn snapshot(&self) -> Snapshot {
         self.next.clone()
+    }
+
+    /// The settings in force.
+    pub fn settings(&self) -> &Arc<Settings> {
+        &self.next.settings
+    }
+
+    /// The key-value tables in force.
+    pub fn kv(&self) -> &Arc<Kv> {
+        &self.next.kv
     }
 
     /// Replaces the settings; repeated registrations are looked at afresh.
@@ -547,7 +566,7 @@ impl Table {
     }
 
     fn cluster_info_changed(&mut self) {
-        self.next.cluster_info = Arc::default();
+        self.next.cluster_info = PerForm::default();
         self.next.system_topic_list = Arc::default();
         self.dirty = true;
     }

@@ -8,6 +8,7 @@ use super::Name;
 use super::command::Outcome;
 use super::table::{STEP_UNITS, Table};
 use super::topic::{Mapping, Mappings};
+use crate::wire::codes::response::SYSTEM_ERROR;
 use crate::wire::model::{PERM_READ, PERM_WRITE, QueueShape};
 use crate::wire::pace::Pace;
 use crate::wire::register::TopicQueueMappingInfo;
@@ -63,11 +64,11 @@ impl Table {
                 return Outcome::Done;
             }
             if self.next.topics.len() >= self.limits.topics {
-                return Outcome::Failed("too many topics");
+                return full("too many topics");
             }
         }
         if self.pairs() + self.mapping_count() + queues.len() > self.limits.pairs {
-            return Outcome::Failed("too many queue entries");
+            return full("too many queue entries");
         }
         for (name, shape) in queues {
             let Some(group) = self.next.group_id(name) else {
@@ -241,4 +242,8 @@ impl Table {
             self.move_epoch(group);
         }
     }
+}
+
+fn full(reason: &'static str) -> Outcome {
+    Outcome::Failed(SYSTEM_ERROR, reason.into())
 }

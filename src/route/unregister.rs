@@ -97,8 +97,30 @@ impl Table {
         }
         self.change_group(group, |g| g.members.retain(|m| m.addr != member.addr));
         self.write_protect_without_master(group, pace).await;
-        if was_min && self.next.settings.notify_min_broker_id_changed {
-            effects.notices.extend(self.offline_notice(group, &member));
+        if was_min {
+            self.note_offline(group, member);
+        }
+    }
+
+    /// Remembers the lowest id that left a group in this command: its members are told once, of
+    /// how the group stands at the end.
+    fn note_offline(&mut self, group: u32, member: Member) {
+        let Some(name) = self.next.group(group).map(|g| g.name.clone()) else {
+            return;
+        };
+        match self.offline.get_mut(&name) {
+            Some(lowest) if lowest.id <= member.id => {}
+            Some(lowest) => *lowest = member,
+            None => drop(self.offline.insert(name, member)),
+        }
+    }
+
+    /// 905s for the groups whose lowest id has left in this command.
+    pub(super) fn tell_offline(&mut self, effects: &mut Effects) {
+        for (name, member) in std::mem::take(&mut self.offline) {
+            if self.next.settings.notify_min_broker_id_changed {
+                effects.notices.extend(self.offline_notice(&name, &member));
+            }
         }
     }
 
@@ -133,8 +155,11 @@ impl Table {
     }
 
     /// 905 to all that remain; only groups that allow an acting master care.
-    fn offline_notice(&self, group: u32, gone: &Member) -> Option<MinBrokerIdNotice> {
-        let group = self.next.group(group).filter(|g| g.enable_acting_master)?;
+    fn offline_notice(&self, group: &str, gone: &Member) -> Option<MinBrokerIdNotice> {
+        let group = self
+            .next
+            .group_named(group)
+            .filter(|g| g.enable_acting_master)?;
         let min = group.members.first()?;
         Some(MinBrokerIdNotice {
             targets: group.members.iter().map(|m| m.addr.clone()).collect(),

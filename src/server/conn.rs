@@ -325,7 +325,7 @@ impl Task {
     fn may_handle(&self) -> bool {
         !self.job_runs
             && self.closing.is_none()
-            && self.session.outstanding() < self.guard.core.shared.limits.outstanding_commands
+            && !self.session.must_wait(&self.guard.core.shared.limits)
             && self.unsent_bytes() <= self.guard.core.shared.limits.unsent_bytes
             && self.guard.connection.permit() != Permit::Waiting
     }

@@ -106,3 +106,15 @@ pub(super) fn accept_failed(error: &io::Error) {
 pub(super) fn notice_failed(target: &str, error: &io::Error) {
     info!(target_broker = target, %error, "a change of the lowest broker id could not be told");
 }
+
+/// A 318 has been written and is in force.
+pub(super) fn settings_changed(changes: &[(String, String)]) {
+    for (key, value) in changes {
+        info!(key, value, "setting changed");
+    }
+}
+
+/// A change was refused because its file could not be written.
+pub(super) fn write_failed(reason: &str) {
+    warn!(reason, "a change was not made");
+}

@@ -4,11 +4,13 @@
 mod clock;
 mod conn;
 mod core;
+mod files;
 mod jobs;
 mod log;
 pub mod mailbox;
 mod notify;
 mod permits;
+mod persist;
 mod shared;
 mod slices;
 mod start;

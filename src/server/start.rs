@@ -15,8 +15,10 @@ use signal_hook::iterator::Signals;
 use super::clock::Clock;
 use super::core::Core;
 use super::die;
+use super::files::Files;
 use super::mailbox::{Inbox, MailboxReader, inbox, mailbox};
 use super::notify::{NOTICE_PLACES, Notifier, send_notices};
+use super::persist::Persist;
 use super::shared::{Answer, Budget, CoreLine, Counters, Shared, SharedRef};
 use super::writer::Writer;
 use crate::route::command::{Envelope, MinBrokerIdNotice};
@@ -238,6 +240,7 @@ fn start(plan: &Plan, checked: &Checked) -> Result<(SharedRef, Vec<CoreHandle>),
     let mut parts = make_parts(plan, checked)?;
     let shared = Arc::clone(&parts.shared);
     let (notices, notice_reader) = mailbox(NOTICE_PLACES);
+    let files = Files::start().map_err(|error| format!("no thread for files: {error}"))?;
     let writer = Writer {
         shared: Arc::clone(&shared),
         table: parts.table,
@@ -247,6 +250,7 @@ fn start(plan: &Plan, checked: &Checked) -> Result<(SharedRef, Vec<CoreHandle>),
             shared: Arc::clone(&shared),
         },
         tick_ms: u64::from(plan.settings.scan_not_active_broker_interval_ms.max(1)),
+        persist: Persist::new(files, shared.limits.clone()),
         retired: Vec::new(),
     };
     let mut writer = Some((writer, notice_reader));

@@ -10,9 +10,11 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use super::files::Written;
 use super::log::log_event;
 use super::mailbox::MailboxReader;
 use super::notify::Notifier;
+use super::persist::Persist;
 use super::shared::{Answer, SharedRef};
 use super::slices::in_slices;
 use crate::route::command::{Command, Effects, Envelope};
@@ -32,6 +34,7 @@ pub(super) struct Writer {
     pub(super) table: Table,
     pub(super) mailbox: MailboxReader<Envelope>,
     pub(super) notifier: Notifier,
+    pub(super) persist: Persist,
     /// Between two looks for expired brokers (`scanNotActiveBrokerInterval`).
     pub(super) tick_ms: u64,
     /// Replaced snapshots that somebody still reads; freed here, not on a serving core.
@@ -43,32 +46,33 @@ impl Writer {
     pub(super) async fn run(mut self) {
         let mut next_tick = self.shared.clock.mono_ms() + self.tick_ms;
         loop {
-            let first = self.wait(next_tick).await;
+            let woken = self.wait(next_tick).await;
             let now = self.shared.clock.mono_ms();
             if now >= next_tick {
                 self.tick(now - next_tick).await;
                 next_tick = self.shared.clock.mono_ms() + self.tick_ms;
             }
-            if let Some(first) = first {
-                self.batch(first).await;
+            match woken {
+                Woken::Command(first) => self.batch(first).await,
+                Woken::Written(written) => self.written(written).await,
+                Woken::Tick => {}
             }
             self.free_retired();
         }
     }
 
-    /// The next command, or nothing when it is time for a tick.
-    async fn wait(&mut self, next_tick: u64) -> Option<Envelope> {
-        if let Some(envelope) = self.mailbox.try_pop() {
-            return Some(envelope);
-        }
+    async fn wait(&mut self, next_tick: u64) -> Woken {
         let left = next_tick.saturating_sub(self.shared.clock.mono_ms());
         let mut timer = pin!(rt::sleep(Duration::from_millis(left)));
-        let mailbox = &mut self.mailbox;
+        let (mailbox, written) = (&mut self.mailbox, &mut self.persist.files.written);
         poll_fn(|cx| {
-            if let Poll::Ready(envelope) = mailbox.poll_pop(cx) {
-                return Poll::Ready(Some(envelope));
+            if let Poll::Ready(written) = written.poll_pop(cx) {
+                return Poll::Ready(Woken::Written(written));
             }
-            timer.as_mut().poll(cx).map(|()| None)
+            if let Poll::Ready(envelope) = mailbox.poll_pop(cx) {
+                return Poll::Ready(Woken::Command(envelope));
+            }
+            timer.as_mut().poll(cx).map(|()| Woken::Tick)
         })
         .await
     }
@@ -82,21 +86,49 @@ impl Writer {
         let mut commands = 0;
         while let Some(envelope) = next {
             commands += 1;
-            let origin = envelope.origin;
+            self.apply(envelope, &mut effects, &mut answers, &pace)
+                .await;
+            let full = commands >= BATCH_COMMANDS || self.shared.clock.mono_ms() >= end;
+            next = if full { None } else { self.mailbox.try_pop() };
+        }
+        self.persist.advance(&mut self.table, &mut answers).await;
+        self.publish();
+        self.answer(answers);
+        self.perform(effects);
+    }
+
+    async fn apply(
+        &mut self,
+        envelope: Envelope,
+        effects: &mut Effects,
+        answers: &mut Vec<Answer>,
+        pace: &Pace,
+    ) {
+        let origin = envelope.origin;
+        let Envelope {
+            origin: _,
+            command: Command::Persist(change),
+        } = envelope
+        else {
             let answered = !matches!(envelope.command, Command::Gone);
             let parsed_bytes = parsed_bytes(&envelope);
             let now = self.shared.clock.now();
-            let outcome = in_slices(self.table.apply(now, envelope, &mut effects, &pace)).await;
+            let outcome = in_slices(self.table.apply(now, envelope, effects, pace)).await;
             self.shared.parsed.give(parsed_bytes);
             if answered {
                 answers.push((origin, outcome));
             }
-            let full = commands >= BATCH_COMMANDS || self.shared.clock.mono_ms() >= end;
-            next = if full { None } else { self.mailbox.try_pop() };
-        }
+            return;
+        };
+        self.persist.push(origin, change, answers);
+    }
+
+    async fn written(&mut self, written: Written) {
+        let mut answers = Vec::new();
+        self.persist.written(written, &mut self.table, &mut answers);
+        self.persist.advance(&mut self.table, &mut answers).await;
         self.publish();
         self.answer(answers);
-        self.perform(effects);
     }
 
     async fn tick(&mut self, late_ms: u64) {
@@ -141,6 +173,13 @@ impl Writer {
         self.retired
             .retain(|snapshot| Arc::strong_count(snapshot) > 1);
     }
+}
+
+/// What the writer has to do next.
+enum Woken {
+    Command(Envelope),
+    Written(Written),
+    Tick,
 }
 
 /// What a command holds of the budget of parsed registrations.

@@ -1,6 +1,7 @@
 //! The switch: request code to answer now, command for the writer, or refusal
 //! (`DefaultRequestProcessor`, `ClientRequestProcessor`).
 
+use super::admin::{NOT_ALLOWED, get_config, get_kv, is_admin, kv_list};
 use super::jobs::{BodyJob, BodyKind, Job};
 use super::{Body, Env, Next, Reply, Session};
 use crate::route::Form;
@@ -15,7 +16,7 @@ use crate::wire::model::{DataVersion, QueueShape};
 use crate::wire::reply::{Output, ReplyExt};
 
 const NAME_TOO_LONG: &str = "a name in the request is too long";
-const BODY_TOO_LARGE: &str = "the body is larger than this request needs";
+pub(super) const BODY_TOO_LARGE: &str = "the body is larger than this request needs";
 
 impl Session {
     pub(super) fn dispatch(
@@ -26,6 +27,11 @@ impl Session {
         out: &mut Output,
     ) -> Option<Next> {
         let reply = Reply::to(header, env);
+        if !self.admin && is_admin(header.code) {
+            let remark = Some(NOT_ALLOWED);
+            reply.write(out, response::NO_PERMISSION, remark, ReplyExt::None, |_| {});
+            return None;
+        }
         match header.code {
             request::GET_ROUTEINFO_BY_TOPIC => route(header, env, reply, out),
             request::QUERY_DATA_VERSION => query_data_version(header, body, env, reply, out),
@@ -35,7 +41,13 @@ impl Session {
                 return self.submit(header, Command::Unregister(unregistration(&header.ext)));
             }
             request::GET_BROKER_CLUSTER_INFO => {
-                return big_answer(header, BodyKind::ClusterInfo, env, reply, out);
+                return big_answer(
+                    header,
+                    BodyKind::ClusterInfo(asked_form(header)),
+                    env,
+                    reply,
+                    out,
+                );
             }
             request::GET_ALL_TOPIC_LIST_FROM_NAMESERVER => {
                 if !env.snapshot.settings.enable_all_topic_list {
@@ -59,6 +71,14 @@ impl Session {
                 let add = header.code == request::ADD_WRITE_PERM_OF_BROKER;
                 return self.submit(header, Command::SetWritePerm { broker_name, add });
             }
+            request::PUT_KV_CONFIG => return self.put_kv(header, reply, out),
+            request::GET_KV_CONFIG => get_kv(header, env, reply, out),
+            request::DELETE_KV_CONFIG => return self.delete_kv(header, reply, out),
+            request::GET_KVLIST_BY_NAMESPACE => kv_list(header, env, reply, out),
+            request::UPDATE_NAMESRV_CONFIG => {
+                return self.update_config(header, body, env, reply, out);
+            }
+            request::GET_NAMESRV_CONFIG => get_config(env, reply, out),
             request::DELETE_TOPIC_IN_NAMESRV => return self.delete_topic(header, reply, out),
             request::REGISTER_TOPIC_IN_NAMESRV => {
                 return self.register_topic(header, body, env, reply, out);
@@ -152,11 +172,18 @@ fn route(header: &Header<'_>, env: &Env<'_>, reply: Reply<'_>, out: &mut Output)
 
 /// Clients from 4.9.4 on, and whoever says so, get strict JSON.
 fn form(header: &Header<'_>) -> Form {
-    let strict = header.ext.boolean("acceptStandardJsonOnly") == Some(true);
-    if header.version >= version::V4_9_4 || strict {
+    if header.version >= version::V4_9_4 {
         Form::Standard
     } else {
-        Form::Legacy
+        asked_form(header)
+    }
+}
+
+/// Strict JSON only for whoever says that it takes nothing else.
+fn asked_form(header: &Header<'_>) -> Form {
+    match header.ext.boolean("acceptStandardJsonOnly") {
+        Some(true) => Form::Standard,
+        _ => Form::Legacy,
     }
 }
 
@@ -227,7 +254,12 @@ fn member_group(header: &Header<'_>, env: &Env<'_>, reply: Reply<'_>, out: &mut 
     let (cluster, broker) = (header.ext.get("clusterName"), header.ext.get("brokerName"));
     let remark = Some(remark::STALE_DEFAULT);
     reply.write(out, response::SUCCESS, remark, ReplyExt::None, |body| {
-        body.extend_from_slice(&query::member_group(env.snapshot, cluster, broker));
+        body.extend_from_slice(&query::member_group(
+            env.snapshot,
+            cluster,
+            broker,
+            asked_form(header),
+        ));
     });
 }
 

@@ -9,6 +9,7 @@ use ahash::RandomState;
 use bytes::Bytes;
 
 use super::{Env, Next, Reply, Session};
+use crate::route::Form;
 use crate::route::command::{Identity, Proof, VersionClass};
 use crate::route::query;
 use crate::route::snapshot::{SharedBody, Snapshot};
@@ -71,7 +72,7 @@ pub struct BodyJob {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BodyKind {
     /// 106
-    ClusterInfo,
+    ClusterInfo(Form),
     /// 206
     TopicList,
     /// 304
@@ -91,7 +92,7 @@ impl BodyKind {
     /// Where the answer is kept for others who ask, if it is.
     pub(super) fn shared<'a>(&self, snapshot: &'a Snapshot) -> Option<&'a Arc<SharedBody>> {
         match self {
-            Self::ClusterInfo => Some(&snapshot.cluster_info),
+            Self::ClusterInfo(form) => Some(snapshot.cluster_info.get(*form)),
             Self::TopicList => Some(&snapshot.topic_list),
             Self::SystemTopicList => Some(&snapshot.system_topic_list),
             Self::Cluster(_) | Self::Units { .. } => None,
@@ -159,7 +160,7 @@ impl BodyJob {
             return body.clone();
         }
         let body = match &self.kind {
-            BodyKind::ClusterInfo => query::cluster_info(snapshot, pace).await,
+            BodyKind::ClusterInfo(form) => query::cluster_info(snapshot, *form, pace).await,
             BodyKind::TopicList => query::topic_list(snapshot, pace).await,
             BodyKind::SystemTopicList => query::system_topic_list(snapshot, pace).await,
             BodyKind::Cluster(name) => {

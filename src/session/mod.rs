@@ -11,6 +11,7 @@
 //!
 //! Deliberately absent: encoded answers that outlive a turn, anything that waits, logging.
 
+mod admin;
 mod dispatch;
 pub mod fields;
 pub mod jobs;
@@ -103,6 +104,10 @@ pub struct Session {
     outstanding: usize,
     /// A registration was submitted, so the writer must hear of the end.
     registered: bool,
+    /// A change that must be written to a file is outstanding: what follows waits for it.
+    persisting: bool,
+    /// The peer may send administrative requests.
+    admin: bool,
 }
 
 impl Session {
@@ -114,7 +119,14 @@ impl Session {
             accepted: SmallVec::new(),
             outstanding: 0,
             registered: false,
+            persisting: false,
+            admin: true,
         }
+    }
+
+    /// Administrative requests of this connection will be refused.
+    pub fn forbid_admin(&mut self) {
+        self.admin = false;
     }
 
     /// Handles the complete frames at the start of `input`.
@@ -128,7 +140,7 @@ impl Session {
                     next: Next::Send,
                 };
             }
-            if self.outstanding >= env.limits.outstanding_commands {
+            if self.must_wait(env.limits) {
                 return Fed {
                     used,
                     next: Next::Wait,
@@ -209,6 +221,7 @@ impl Session {
     /// The writer's queue had no place for what [`Next::Submit`] brought.
     pub fn overloaded(&mut self, origin: Origin, env: &Env<'_>, out: &mut Output) {
         self.outstanding -= 1;
+        self.persisting = false;
         self.accepted.clear();
         self.busy(origin.opaque, origin.oneway, env, out);
     }
@@ -216,6 +229,7 @@ impl Session {
     /// The writer has published what came of a command of this connection.
     pub fn outcome(&mut self, origin: Origin, outcome: Outcome, env: &Env<'_>, out: &mut Output) {
         self.outstanding -= 1;
+        self.persisting = false;
         let reply = Reply {
             opaque: origin.opaque,
             oneway: origin.oneway,
@@ -223,7 +237,9 @@ impl Session {
         };
         match outcome {
             Outcome::Done => reply.success(out),
-            Outcome::Failed(reason) => reply.error(out, reason),
+            Outcome::Failed(code, reason) => {
+                reply.write(out, code, Some(&reason), ReplyExt::None, |_| {});
+            }
             Outcome::Count(key, count) => {
                 let count = count.to_string();
                 let ext = [(key, count.as_str())];
@@ -246,6 +262,11 @@ impl Session {
                 reply.register_error(out, remark);
             }
         }
+    }
+
+    /// Further frames must wait for an outcome.
+    pub fn must_wait(&self, limits: &Limits) -> bool {
+        self.persisting || self.outstanding >= limits.outstanding_commands
     }
 
     /// Commands whose outcome has not come back.

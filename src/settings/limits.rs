@@ -22,6 +22,14 @@ pub struct Limits {
     pub pairs: usize,
     /// Live brokers in all.
     pub brokers: usize,
+    /// One KV value; a header has room for twice that.
+    pub kv_value_bytes: usize,
+    /// One KV namespace as it is written: it must fit into an answer.
+    pub kv_namespace_bytes: usize,
+    /// All KV namespaces: each change writes all of them.
+    pub kv_total_bytes: usize,
+    /// Changes that wait while a file is written.
+    pub changes_waiting_bytes: usize,
     /// Bodies of requests that need only a few bytes (322): Java takes any.
     pub small_body_bytes: usize,
     /// Registrations that one connection is remembered for; a broker container has a few.
@@ -68,6 +76,10 @@ impl Default for Limits {
             topics: 2_000_000,
             pairs: 20_000_000,
             brokers: 50_000,
+            kv_value_bytes: 512 * KIB,
+            kv_namespace_bytes: 8 * MIB,
+            kv_total_bytes: 64 * MIB,
+            changes_waiting_bytes: 64 * MIB,
             small_body_bytes: 64 * KIB,
             accepted_per_connection: 64,
             outstanding_commands: 64,

@@ -6,17 +6,19 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use namesrv::route::Now;
-use namesrv::route::command::{Command, Effects, Envelope, Event, MinBrokerIdNotice};
+use namesrv::route::command::{
+    Change, Command, Effects, Envelope, Event, MinBrokerIdNotice, Origin, Outcome,
+};
 use namesrv::route::kv::Kv;
 use namesrv::route::snapshot::Snapshot;
+use namesrv::route::staging::{split, stage_kv, stage_settings};
 use namesrv::route::table::Table;
 use namesrv::session::jobs::DigestKeys;
+use namesrv::session::notice::notice_frame;
 use namesrv::session::{Env, Next, Session};
 use namesrv::settings::Settings;
 use namesrv::settings::limits::Limits;
-use namesrv::wire::codes::request;
 use namesrv::wire::frame::SerializeType;
-use namesrv::wire::header::{HeaderFields, encode_request};
 use namesrv::wire::pace::{Pace, run_to_end};
 use namesrv::wire::reply::Output;
 
@@ -46,11 +48,7 @@ impl Node {
     }
 
     /// The same with other limits.
-    pub fn with_limits(
-        settings: &[(&str, &str)],
-        unchanged_rule: bool,
-        limits: Limits,
-    ) -> Self {
+    pub fn with_limits(settings: &[(&str, &str)], unchanged_rule: bool, limits: Limits) -> Self {
         let hasher = ahash::RandomState::with_seeds(1, 2, 3, 4);
         let table = Table::new(hasher, Arc::new(make(settings)), Arc::default(), &limits);
         Self {
@@ -83,7 +81,13 @@ impl Node {
         let conn = self.next_conn;
         self.next_conn += 1;
         let session = Session::new(0, conn);
-        self.sessions.insert(conn, Connection { session, input: Vec::new() });
+        self.sessions.insert(
+            conn,
+            Connection {
+                session,
+                input: Vec::new(),
+            },
+        );
         conn
     }
 
@@ -96,13 +100,21 @@ impl Node {
     pub fn send(&mut self, conn: u64, bytes: &[u8], now_ms: u64) -> Vec<u8> {
         let now = at(now_ms);
         let mut answers = Vec::new();
-        let Some(mut connection) = self.sessions.remove(&conn) else { return answers };
+        let Some(mut connection) = self.sessions.remove(&conn) else {
+            return answers;
+        };
         connection.input.extend_from_slice(bytes);
         let mut open = true;
         loop {
             let mut out = Output::default();
             let fed = {
-                let env = env(&self.snapshot, &self.limits, &self.keys, now, self.unchanged_rule);
+                let env = env(
+                    &self.snapshot,
+                    &self.limits,
+                    &self.keys,
+                    now,
+                    self.unchanged_rule,
+                );
                 connection.session.feed(&connection.input, &env, &mut out)
             };
             flush(&mut out, &mut answers);
@@ -139,7 +151,10 @@ impl Node {
     /// A tick that comes late.
     pub fn late_tick(&mut self, now_ms: u64, late_ms: u64) {
         let pace = Pace::default();
-        run_to_end(self.table.tick(at(now_ms), late_ms, &mut self.effects, &pace));
+        run_to_end(
+            self.table
+                .tick(at(now_ms), late_ms, &mut self.effects, &pace),
+        );
         self.publish();
         for conn in std::mem::take(&mut self.effects.close) {
             self.close(conn, now_ms);
@@ -179,8 +194,13 @@ impl Node {
                 Next::Submit(envelope) => {
                     let origin = envelope.origin;
                     let outcome = self.apply(envelope, now);
-                    let env =
-                        env(&self.snapshot, &self.limits, &self.keys, now, self.unchanged_rule);
+                    let env = env(
+                        &self.snapshot,
+                        &self.limits,
+                        &self.keys,
+                        now,
+                        self.unchanged_rule,
+                    );
                     session.outcome(origin, outcome, &env, &mut out);
                     flush(&mut out, answers);
                     return Step::Again;
@@ -189,8 +209,13 @@ impl Node {
                     let pace = Pace::default();
                     let run = job.run(&self.keys, &self.limits, now.wall_ms, &pace);
                     let done = run_to_end(run);
-                    let env =
-                        env(&self.snapshot, &self.limits, &self.keys, now, self.unchanged_rule);
+                    let env = env(
+                        &self.snapshot,
+                        &self.limits,
+                        &self.keys,
+                        now,
+                        self.unchanged_rule,
+                    );
                     let next = session.job_done(done, &env, &mut out);
                     flush(&mut out, answers);
                     if matches!(next, Next::Receive) {
@@ -203,8 +228,13 @@ impl Node {
                         return Step::Enough;
                     }
                     let frame: Vec<u8> = connection.input.drain(..total).collect();
-                    let env =
-                        env(&self.snapshot, &self.limits, &self.keys, now, self.unchanged_rule);
+                    let env = env(
+                        &self.snapshot,
+                        &self.limits,
+                        &self.keys,
+                        now,
+                        self.unchanged_rule,
+                    );
                     let next = session.large(&Bytes::from(frame), &env, &mut out);
                     flush(&mut out, answers);
                     if matches!(next, Next::Receive) {
@@ -216,16 +246,46 @@ impl Node {
         }
     }
 
-    fn apply(
-        &mut self,
-        envelope: Envelope,
-        now: Now,
-    ) -> namesrv::route::command::Outcome {
+    fn apply(&mut self, envelope: Envelope, now: Now) -> Outcome {
         self.commands += u64::from(!matches!(envelope.command, Command::Gone));
         let pace = Pace::default();
+        let envelope = match envelope {
+            Envelope {
+                origin,
+                command: Command::Persist(change),
+            } => {
+                return self.persist(origin, change);
+            }
+            other => other,
+        };
         let outcome = run_to_end(self.table.apply(now, envelope, &mut self.effects, &pace));
         self.publish();
         outcome
+    }
+
+    /// What the shell does around the writing of a file, which here never fails.
+    fn persist(&mut self, origin: Origin, change: Change) -> Outcome {
+        let refused = match split(change) {
+            Ok(change) => {
+                let staged = stage_kv(self.table.kv(), [(origin, change)], &self.limits);
+                if let Some(kv) = staged.value {
+                    self.table.set_kv(Arc::new(kv));
+                }
+                staged.refused
+            }
+            Err(body) => {
+                let staged = stage_settings(self.table.settings(), [(origin, body)]);
+                if let Some((settings, _)) = staged.value {
+                    self.table.set_settings(Arc::new(settings));
+                }
+                staged.refused
+            }
+        };
+        self.publish();
+        refused
+            .into_iter()
+            .next()
+            .map_or(Outcome::Done, |(_, outcome)| outcome)
     }
 
     fn end(&mut self, session: &Session, now: Now) {
@@ -254,11 +314,20 @@ fn env<'a>(
     now: Now,
     unchanged_rule: bool,
 ) -> Env<'a> {
-    Env { snapshot, limits, keys, now, unchanged_rule }
+    Env {
+        snapshot,
+        limits,
+        keys,
+        now,
+        unchanged_rule,
+    }
 }
 
 fn at(now_ms: u64) -> Now {
-    Now { mono_ms: now_ms, wall_ms: now_ms as i64 }
+    Now {
+        mono_ms: now_ms,
+        wall_ms: now_ms as i64,
+    }
 }
 
 fn flush(out: &mut Output, answers: &mut Vec<u8>) {
@@ -269,22 +338,11 @@ fn flush(out: &mut Output, answers: &mut Vec<u8>) {
 }
 
 fn notice_frames(notice: &MinBrokerIdNotice) -> Vec<(String, Vec<u8>)> {
-    let min_id = notice.min_broker_id.to_string();
-    let mut ext = vec![("minBrokerId", min_id.as_str()), ("minBrokerAddr", &notice.min_broker_addr)];
-    ext.extend(notice.offline_broker_addr.as_deref().map(|a| ("offlineBrokerAddr", a)));
-    ext.extend(notice.ha_broker_addr.as_deref().map(|a| ("haBrokerAddr", a)));
-    let fields = HeaderFields {
-        code: request::NOTIFY_MIN_BROKER_ID_CHANGE,
-        flag: 2,
-        ext: Some(&ext),
-        ..HeaderFields::default()
-    };
-    let frame = |addr: &str| {
-        let mut out = Vec::new();
-        encode_request(&mut out, SerializeType::Json, &fields, &[]).expect("fits");
-        (addr.to_owned(), out)
-    };
-    notice.targets.iter().map(|addr| frame(addr)).collect()
+    let frame = notice_frame(notice, SerializeType::Json, 0);
+    let targets = notice.targets.iter();
+    targets
+        .map(|addr| (addr.to_string(), frame.clone()))
+        .collect()
 }
 
 fn make(pairs: &[(&str, &str)]) -> Settings {
