@@ -22,7 +22,7 @@ use std::borrow::Cow;
 use thiserror::Error;
 
 pub use coerce::{boolean, int32, int64, text};
-pub use lexer::{Key, KeyForm, Lexer, MAX_DEPTH, Token};
+pub use lexer::{Key, KeyForm, Kind, Lexer, MAX_DEPTH, Token};
 pub use text::Text;
 
 /// Why a text is not JSON, or a value not what is wanted of it. Offsets are bytes from the start

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use super::super::fastjson::write_string;
 use super::{JsonError, Value};
 
 /// Largest distance of the decimal point that Java still turns into an integer.
@@ -15,6 +16,11 @@ const MAX_SCALE: i64 = 100;
 /// must fit; `null`, `""` and `"null"` are `None`.
 pub fn int32(value: &Value<'_>) -> Result<Option<i32>, JsonError> {
     const ERROR: JsonError = JsonError::Value("int32");
+    if let Value::Number(raw) = value
+        && let Ok(plain) = raw.parse()
+    {
+        return Ok(Some(plain));
+    }
     match value {
         Value::Null => Ok(None),
         Value::Bool(value) => Ok(Some(i32::from(*value))),
@@ -78,9 +84,9 @@ pub fn text<'a>(value: Value<'a>) -> Result<Option<Cow<'a, str>>, JsonError> {
         Value::Number(raw) => number_text(raw)?,
         Value::String(text) => text,
         Value::Array(_) | Value::Object(_) => {
-            let mut out = String::new();
+            let mut out = Vec::new();
             write_compact(&mut out, &value)?;
-            Cow::Owned(out)
+            Cow::Owned(String::from_utf8_lossy(&out).into_owned())
         }
     }))
 }
@@ -207,59 +213,39 @@ fn number_text(raw: &str) -> Result<Cow<'_, str>, JsonError> {
 }
 
 /// Compact JSON as fastjson prints a `JSONObject`: null members are left out.
-fn write_compact(out: &mut String, value: &Value<'_>) -> Result<(), JsonError> {
+fn write_compact(out: &mut Vec<u8>, value: &Value<'_>) -> Result<(), JsonError> {
     match value {
-        Value::Null => out.push_str("null"),
-        Value::Bool(value) => out.push_str(if *value { "true" } else { "false" }),
-        Value::Number(raw) => out.push_str(&number_text(raw)?),
-        Value::String(text) => write_quoted(out, text),
+        Value::Null => out.extend_from_slice(b"null"),
+        Value::Bool(true) => out.extend_from_slice(b"true"),
+        Value::Bool(false) => out.extend_from_slice(b"false"),
+        Value::Number(raw) => out.extend_from_slice(number_text(raw)?.as_bytes()),
+        Value::String(text) => write_string(out, text),
         Value::Array(elements) => {
-            out.push('[');
+            out.push(b'[');
             for (index, element) in elements.iter().enumerate() {
                 if index > 0 {
-                    out.push(',');
+                    out.push(b',');
                 }
                 write_compact(out, element)?;
             }
-            out.push(']');
+            out.push(b']');
         }
         Value::Object(members) => {
             let last: BTreeMap<&str, &Value<'_>> = members
                 .iter()
                 .map(|member| (&*member.key, &member.value))
                 .collect();
-            out.push('{');
-            let mut separator = "";
+            out.push(b'{');
+            let mut separator = &b""[..];
             for (key, value) in last.into_iter().filter(|(_, value)| **value != Value::Null) {
-                out.push_str(separator);
-                separator = ",";
-                write_quoted(out, key);
-                out.push(':');
+                out.extend_from_slice(separator);
+                separator = b",";
+                write_string(out, key);
+                out.push(b':');
                 write_compact(out, value)?;
             }
-            out.push('}');
+            out.push(b'}');
         }
     }
     Ok(())
-}
-
-fn write_quoted(out: &mut String, text: &str) {
-    out.push('"');
-    for char in text.chars() {
-        match char {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\u{8}' => out.push_str("\\b"),
-            '\t' => out.push_str("\\t"),
-            '\n' => out.push_str("\\n"),
-            '\u{c}' => out.push_str("\\f"),
-            '\r' => out.push_str("\\r"),
-            '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' => {
-                // writing to a String cannot fail
-                let _ = write!(out, "\\u{:04X}", u32::from(char));
-            }
-            _ => out.push(char),
-        }
-    }
-    out.push('"');
 }

@@ -4,6 +4,7 @@
 
 use memchr::memchr2;
 
+use super::super::fastjson::{first_lane, lanes_equal};
 use super::JsonError;
 use super::text::{Text, escape_bytes};
 
@@ -18,10 +19,40 @@ const WORD_BYTES: usize = 1024;
 
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
-/// Strings up to this length are searched byte by byte, which beats the set-up of a vector search.
-const SHORT_BYTES: usize = 16;
+/// Strings up to this length are searched eight bytes a step, which beats the set-up of a vector
+/// search; nearly all keys and names are shorter.
+const SHORT_BYTES: usize = 32;
 
-/// What a call of [`Lexer::token`] found. Commas and colons are checked, not reported.
+/// What a call of [`Lexer::kind`] found. Commas and colons are checked, not reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `{`
+    ObjectStart,
+    /// `}`
+    ObjectEnd,
+    /// `[`
+    ArrayStart,
+    /// `]`
+    ArrayEnd,
+    /// A key; its value, or the start of it, is the next token.
+    Key,
+    /// `null`, `undefined` or `NaN`
+    Null,
+    /// `true`
+    True,
+    /// `false`
+    False,
+    /// A number as written, without a leading `+`.
+    Number,
+    /// A string value.
+    String,
+    /// Nothing yet: something long is still being read. The next call goes on with it.
+    Pause,
+    /// The document is complete and nothing follows it.
+    End,
+}
+
+/// A token with its text, where a few nanoseconds do not matter; else see [`Kind`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Token<'a> {
     /// `{`
@@ -77,11 +108,16 @@ pub struct Lexer<'a> {
     checked: usize,
     state: State,
     depth: usize,
+    /// The innermost open container is an object.
+    in_object: bool,
     /// One bit for each open container: set for an object.
     objects: [u64; MAX_DEPTH / 64 + 1],
-    /// A string whose end is not found yet.
-    string: Option<OpenString>,
+    /// The string whose end is looked for, in [`State::String`].
+    string: OpenString,
     comment: Comment,
+    /// Text and form of the last key, number or string.
+    text: Text<'a>,
+    form: KeyForm,
 }
 
 /// What may come next.
@@ -95,6 +131,8 @@ enum State {
     After,
     /// Behind a key.
     Colon,
+    /// Inside a string.
+    String,
     /// Behind the document.
     Done,
 }
@@ -133,13 +171,24 @@ impl<'a> Lexer<'a> {
             checked: 0,
             state: State::Value,
             depth: 0,
+            in_object: false,
             objects: [0; MAX_DEPTH / 64 + 1],
-            string: None,
+            string: OpenString {
+                start: 0,
+                quote: b'"',
+                escaped: false,
+                is_key: false,
+            },
             comment: Comment::None,
+            text: Text {
+                raw: b"",
+                escaped: false,
+            },
+            form: KeyForm::Quoted,
         }
     }
 
-    /// Bytes read so far.
+    /// Bytes read so far; behind a container its end, behind anything else maybe a little more.
     pub fn position(&self) -> usize {
         self.pos
     }
@@ -149,19 +198,46 @@ impl<'a> Lexer<'a> {
         self.depth
     }
 
+    /// Text of the last key, number or string.
+    #[inline]
+    pub fn text(&self) -> Text<'a> {
+        self.text
+    }
+
+    /// The next token with its text.
+    pub fn token(&mut self) -> Result<Token<'a>, JsonError> {
+        Ok(match self.kind()? {
+            Kind::ObjectStart => Token::ObjectStart,
+            Kind::ObjectEnd => Token::ObjectEnd,
+            Kind::ArrayStart => Token::ArrayStart,
+            Kind::ArrayEnd => Token::ArrayEnd,
+            Kind::Key => Token::Key(Key {
+                text: self.text,
+                form: self.form,
+            }),
+            Kind::Null => Token::Null,
+            Kind::True => Token::Bool(true),
+            Kind::False => Token::Bool(false),
+            Kind::Number => Token::Number(self.text.as_written()),
+            Kind::String => Token::String(self.text),
+            Kind::Pause => Token::Pause,
+            Kind::End => Token::End,
+        })
+    }
+
     /// The next token. After an error the lexer must not be asked again.
     #[inline]
-    pub fn token(&mut self) -> Result<Token<'a>, JsonError> {
-        if let Some(open) = self.string {
-            return self.string(open);
+    pub fn kind(&mut self) -> Result<Kind, JsonError> {
+        if self.state == State::String {
+            return self.string();
         }
         let stop = self.pos + RUN_BYTES;
         loop {
             let byte = match self.significant(stop)? {
                 Next::Byte(byte) => byte,
-                Next::End if self.state == State::Done => return Ok(Token::End),
+                Next::End if self.state == State::Done => return Ok(Kind::End),
                 Next::End => return Err(JsonError::Early),
-                Next::Pause => return Ok(Token::Pause),
+                Next::Pause => return Ok(Kind::Pause),
             };
             match (self.state, byte) {
                 (State::Value, _) => return self.value(byte),
@@ -170,14 +246,14 @@ impl<'a> Lexer<'a> {
                     self.state = State::Item;
                 }
                 (State::After | State::Item, b'}' | b']') => return self.close(byte),
-                (State::Item, _) if self.in_object() => return self.key(byte),
+                (State::Item, _) if self.in_object => return self.key(byte),
                 (State::Item, _) => return self.value(byte),
                 (State::Colon, b':') => {
                     self.pos += 1;
                     self.state = State::Value;
                 }
-                (State::After | State::Colon, _) => return Err(self.unexpected()),
                 (State::Done, _) => return Err(JsonError::Trailing(self.pos)),
+                _ => return Err(self.unexpected()),
             }
         }
     }
@@ -240,45 +316,48 @@ impl<'a> Lexer<'a> {
         Ok(Next::End)
     }
 
-    fn value(&mut self, byte: u8) -> Result<Token<'a>, JsonError> {
-        match byte {
-            b'"' | b'\'' => self.start_string(byte, false),
-            b'{' | b'[' => self.open(byte),
+    fn value(&mut self, byte: u8) -> Result<Kind, JsonError> {
+        let kind = match byte {
+            b'"' | b'\'' => return self.start_string(byte, false),
+            b'{' | b'[' => return self.open(byte),
             b'0'..=b'9' | b'-' | b'+' => {
-                let number = self.number()?;
-                self.end_value();
-                Ok(Token::Number(number))
+                self.number()?;
+                Kind::Number
             }
             _ => {
                 let start = self.pos;
-                let token = match self.name()? {
-                    "true" => Token::Bool(true),
-                    "false" => Token::Bool(false),
-                    "null" | "undefined" | "NaN" => Token::Null,
+                self.name()?;
+                match self.text.raw {
+                    b"true" => Kind::True,
+                    b"false" => Kind::False,
+                    b"null" | b"undefined" | b"NaN" => Kind::Null,
                     _ => return Err(JsonError::Unexpected(start)),
-                };
-                self.end_value();
-                Ok(token)
+                }
             }
-        }
+        };
+        self.end_scalar();
+        Ok(kind)
     }
 
-    fn key(&mut self, byte: u8) -> Result<Token<'a>, JsonError> {
+    fn key(&mut self, byte: u8) -> Result<Kind, JsonError> {
         let start = self.pos;
-        let (word, form) = match byte {
+        self.form = match byte {
             b'"' | b'\'' => return self.start_string(byte, true),
-            b'0'..=b'9' | b'-' => (self.number()?, KeyForm::Number),
-            _ => (self.name()?, KeyForm::Name),
+            b'0'..=b'9' | b'-' => {
+                self.number()?;
+                KeyForm::Number
+            }
+            _ => {
+                self.name()?;
+                KeyForm::Name
+            }
         };
-        let text = Text {
-            raw: word.as_bytes(),
-            escaped: false,
-        };
-        self.end_key(start, Key { text, form })
+        self.end_key(start)
     }
 
-    fn end_key(&mut self, start: usize, key: Key<'a>) -> Result<Token<'a>, JsonError> {
-        if key.text.is("@type") {
+    #[inline]
+    fn end_key(&mut self, start: usize) -> Result<Kind, JsonError> {
+        if self.text.is("@type") {
             return Err(JsonError::TypeKey(start));
         }
         self.state = State::Colon;
@@ -286,63 +365,70 @@ impl<'a> Lexer<'a> {
             self.pos += 1;
             self.state = State::Value;
         }
-        Ok(Token::Key(key))
+        Ok(Kind::Key)
     }
 
-    fn end_value(&mut self) {
+    #[inline]
+    fn end_scalar(&mut self) {
         self.state = if self.depth == 0 {
             State::Done
         } else {
             State::After
         };
+        if self.state == State::After && self.bytes.get(self.pos) == Some(&b',') {
+            self.pos += 1;
+            self.state = State::Item;
+        }
     }
 
-    fn start_string(&mut self, quote: u8, is_key: bool) -> Result<Token<'a>, JsonError> {
+    #[inline]
+    fn start_string(&mut self, quote: u8, is_key: bool) -> Result<Kind, JsonError> {
         self.pos += 1;
         self.checked = self.pos;
-        self.string(OpenString {
+        self.state = State::String;
+        self.string = OpenString {
             start: self.pos,
             quote,
             escaped: false,
             is_key,
-        })
+        };
+        self.string()
     }
 
     /// Looks for the end of a string from where the last call stopped.
-    fn string(&mut self, mut open: OpenString) -> Result<Token<'a>, JsonError> {
+    fn string(&mut self) -> Result<Kind, JsonError> {
         let stop = (self.pos + RUN_BYTES).min(self.bytes.len());
+        let OpenString {
+            start,
+            quote,
+            is_key,
+            ..
+        } = self.string;
         loop {
-            let Some(at) = find_end(self.bytes, self.pos, stop, open.quote) else {
+            let Some(at) = find_end(self.bytes, self.pos, stop, quote) else {
                 // an escape may reach a little over the mark
                 self.pos = self.pos.max(stop);
                 if self.pos == self.bytes.len() {
                     return Err(JsonError::Early);
                 }
                 self.check_utf8(self.pos, false)?;
-                self.string = Some(open);
-                return Ok(Token::Pause);
+                return Ok(Kind::Pause);
             };
-            if self.bytes[at] == open.quote {
+            if self.bytes[at] == quote {
                 self.check_utf8(at, true)?;
                 self.pos = at + 1;
-                self.string = None;
-                let text = Text {
-                    raw: &self.bytes[open.start..at],
-                    escaped: open.escaped,
+                self.text = Text {
+                    raw: &self.bytes[start..at],
+                    escaped: self.string.escaped,
                 };
-                if open.is_key {
-                    return self.end_key(
-                        open.start,
-                        Key {
-                            text,
-                            form: KeyForm::Quoted,
-                        },
-                    );
+                if is_key {
+                    self.form = KeyForm::Quoted;
+                    return self.end_key(start);
                 }
-                self.end_value();
-                return Ok(Token::String(text));
+                self.end_scalar();
+                return Ok(Kind::String);
             }
-            open.escaped = true;
+            self.string.escaped = true;
             let length = escape_bytes(&self.bytes[at + 1..]).ok_or(JsonError::Escape(at))?;
             self.pos = at + 1 + length;
         }
@@ -367,13 +453,14 @@ impl<'a> Lexer<'a> {
         Ok(())
     }
 
-    fn open(&mut self, byte: u8) -> Result<Token<'a>, JsonError> {
+    fn open(&mut self, byte: u8) -> Result<Kind, JsonError> {
         if self.depth == MAX_DEPTH {
             return Err(JsonError::Depth(self.pos));
         }
+        self.in_object = byte == b'{';
         let bit = 1 << (self.depth % 64);
         let word = &mut self.objects[self.depth / 64];
-        *word = if byte == b'{' {
+        *word = if self.in_object {
             *word | bit
         } else {
             *word & !bit
@@ -381,35 +468,35 @@ impl<'a> Lexer<'a> {
         self.depth += 1;
         self.pos += 1;
         self.state = State::Item;
-        Ok(if byte == b'{' {
-            Token::ObjectStart
+        Ok(if self.in_object {
+            Kind::ObjectStart
         } else {
-            Token::ArrayStart
+            Kind::ArrayStart
         })
     }
 
-    fn close(&mut self, byte: u8) -> Result<Token<'a>, JsonError> {
-        if self.in_object() != (byte == b'}') {
+    /// Only called inside a container.
+    fn close(&mut self, byte: u8) -> Result<Kind, JsonError> {
+        if self.in_object != (byte == b'}') {
             return Err(self.unexpected());
         }
-        self.depth -= 1;
-        self.pos += 1;
-        self.end_value();
-        Ok(if byte == b'}' {
-            Token::ObjectEnd
+        let kind = if self.in_object {
+            Kind::ObjectEnd
         } else {
-            Token::ArrayEnd
-        })
-    }
-
-    /// Whether the innermost open container is an object; only asked inside one.
-    fn in_object(&self) -> bool {
-        let innermost = self.depth - 1;
-        self.objects[innermost / 64] & (1 << (innermost % 64)) != 0
+            Kind::ArrayEnd
+        };
+        self.pos += 1;
+        self.depth -= 1;
+        self.state = State::Done;
+        if let Some(outer) = self.depth.checked_sub(1) {
+            self.in_object = self.objects[outer / 64] & (1 << (outer % 64)) != 0;
+            self.state = State::After;
+        }
+        Ok(kind)
     }
 
     /// Sign, digits, fraction, exponent, and the suffix of a Java literal.
-    fn number(&mut self) -> Result<&'a str, JsonError> {
+    fn number(&mut self) -> Result<(), JsonError> {
         let bytes = self.bytes;
         let digits = |mut at: usize| {
             while bytes.get(at).is_some_and(u8::is_ascii_digit) {
@@ -450,11 +537,15 @@ impl<'a> Lexer<'a> {
             return Err(JsonError::Word(self.pos));
         }
         self.pos = at;
-        self.word(start, at)
+        self.text = Text {
+            raw: &bytes[start..at],
+            escaped: false,
+        };
+        Ok(())
     }
 
     /// An identifier: `A-Za-z_$` or anything beyond ASCII, then also digits.
-    fn name(&mut self) -> Result<&'a str, JsonError> {
+    fn name(&mut self) -> Result<(), JsonError> {
         let rest = &self.bytes[self.pos..];
         let length = rest
             .iter()
@@ -466,14 +557,14 @@ impl<'a> Lexer<'a> {
         if length > WORD_BYTES {
             return Err(JsonError::Word(self.pos));
         }
-        let start = self.pos;
+        self.checked = self.pos;
+        self.check_utf8(self.pos + length, true)?;
+        self.text = Text {
+            raw: &rest[..length],
+            escaped: false,
+        };
         self.pos += length;
-        self.word(start, self.pos)
-    }
-
-    fn word(&self, start: usize, end: usize) -> Result<&'a str, JsonError> {
-        str::from_utf8(&self.bytes[start..end])
-            .map_err(|error| JsonError::Utf8(start + error.valid_up_to()))
+        Ok(())
     }
 
     #[cold]
@@ -485,12 +576,21 @@ impl<'a> Lexer<'a> {
 /// The first quote or backslash in `from..stop`.
 #[inline]
 fn find_end(bytes: &[u8], from: usize, stop: usize, quote: u8) -> Option<usize> {
-    let bytes = &bytes[..stop];
-    let short = (from + SHORT_BYTES).min(stop);
-    for (offset, &byte) in bytes[from.min(short)..short].iter().enumerate() {
-        if byte == quote || byte == b'\\' {
-            return Some(from + offset);
+    let bytes = bytes.get(from..stop)?;
+    let (chunks, rest) = bytes[..bytes.len().min(SHORT_BYTES)].as_chunks();
+    for (index, chunk) in chunks.iter().enumerate() {
+        let lanes = u64::from_le_bytes(*chunk);
+        let hits = lanes_equal(lanes, quote) | lanes_equal(lanes, b'\\');
+        if hits != 0 {
+            return Some(from + 8 * index + first_lane(hits));
         }
     }
-    memchr2(quote, b'\\', &bytes[short..]).map(|offset| short + offset)
+    let searched = 8 * chunks.len();
+    if rest.len() + searched == bytes.len() {
+        let at = rest
+            .iter()
+            .position(|&byte| byte == quote || byte == b'\\')?;
+        return Some(from + searched + at);
+    }
+    memchr2(quote, b'\\', &bytes[searched..]).map(|at| from + searched + at)
 }

@@ -15,13 +15,25 @@ impl<'a> Text<'a> {
         self.raw.len()
     }
 
+    /// What stands in the document, escapes and all.
+    pub fn as_written(self) -> &'a str {
+        // checked when it was read
+        str::from_utf8(self.raw).unwrap_or_default()
+    }
+
+    /// The value of one to nine plain digits, which is what nearly every number is.
+    #[inline]
+    pub fn short_integer(self) -> Option<i32> {
+        let is_short = matches!(self.raw.len(), 1..=9) && self.raw.iter().all(u8::is_ascii_digit);
+        is_short.then(|| self.raw.iter().fold(0, |sum, digit| 10 * sum + i32::from(digit - b'0')))
+    }
+
     /// The text, borrowed when there is nothing to unescape.
     pub fn decode(self) -> Cow<'a, str> {
-        let text = String::from_utf8_lossy(self.raw);
         if self.escaped {
-            Cow::Owned(unescape(&text))
+            Cow::Owned(unescape(self.as_written()))
         } else {
-            text
+            Cow::Borrowed(self.as_written())
         }
     }
 
