@@ -9,6 +9,7 @@ mod compressed;
 mod json_body;
 #[cfg(test)]
 mod tests;
+mod unread;
 
 use thiserror::Error;
 
@@ -17,6 +18,7 @@ use super::inflate::InflateError;
 use super::json::JsonError;
 use super::model::{DataVersion, QueueShape};
 use super::pace::Pace;
+pub use unread::unread_part;
 
 /// A zlib stream starts with it, JSON never does. Java brokers from 5.0 on claim
 /// `compressed=false` for a body that they deflated.

@@ -26,7 +26,10 @@ impl<'a, 's> Reader<'a, 's> {
     /// A reader of the same text that stands before the value which `path` leads to.
     pub(super) async fn seek(&self, path: &str) -> Result<Self, BodyError> {
         self.references.set(self.references.get() + 1);
-        let path = segments(path).filter(|_| self.references.get() <= REFERENCES);
+        // nothing may depend on what `unread_part` leaves out
+        let unread = |segment: &Segment| *segment == Segment::Key("mappingDataVersion".to_owned());
+        let path = segments(path).filter(|path| !path.iter().any(unread));
+        let path = path.filter(|_| self.references.get() <= REFERENCES);
         let mut reader = Self::new(self.text, self.source);
         for segment in path.ok_or(Malformed::Reference)? {
             let found = match segment {

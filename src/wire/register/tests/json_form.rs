@@ -312,12 +312,12 @@ fn static_topic_mappings_with_bare_keys() {
 #[test]
 fn references_are_resolved_once() {
     let body = wrapper(
-        r#""topicConfigTable":{"A":{"topicName":"A","perm":2},"B":{"$ref":"$.topicConfigSerializeWrapper.topicConfigTable.A"},"C":{"$ref":"$.topicConfigSerializeWrapper.x[1]['y.z']"}},"x":[0,{"y.z":{"topicName":"D"}}],"dataVersion":{"$ref":"$.topicConfigSerializeWrapper.mappingDataVersion"},"mappingDataVersion":{"counter":7,"timestamp":8},"topicQueueMappingInfoMap":{"M":{"$ref":"$.m"}}"#,
+        r#""topicConfigTable":{"A":{"topicName":"A","perm":2},"B":{"$ref":"$.topicConfigSerializeWrapper.topicConfigTable.A"},"C":{"$ref":"$.topicConfigSerializeWrapper.x[1]['y.z']"}},"x":[0,{"y.z":{"topicName":"D"}}],"dataVersion":{"$ref":"$.topicConfigSerializeWrapper.v"},"v":{"counter":7,"timestamp":8},"topicQueueMappingInfoMap":{"M":{"$ref":"$.m"}}"#,
     );
     // `$.m` is not there
     assert_eq!(body, refused(Malformed::Reference));
     let body = json(
-        r#"{"m":{"bname":"b"},"topicConfigSerializeWrapper":{"topicConfigTable":{"A":{"topicName":"A","perm":2},"B":{"$ref":"$.topicConfigSerializeWrapper.topicConfigTable.A"},"C":{"$ref":"$.topicConfigSerializeWrapper.x[1]['y.z']"}},"x":[0,{"y.z":{"topicName":"D"}}],"dataVersion":{"$ref":"$.topicConfigSerializeWrapper.mappingDataVersion"},"mappingDataVersion":{"counter":7,"timestamp":8},"topicQueueMappingInfoMap":{"M":{"$ref":"$.m"}}}}"#,
+        r#"{"m":{"bname":"b"},"topicConfigSerializeWrapper":{"topicConfigTable":{"A":{"topicName":"A","perm":2},"B":{"$ref":"$.topicConfigSerializeWrapper.topicConfigTable.A"},"C":{"$ref":"$.topicConfigSerializeWrapper.x[1]['y.z']"}},"x":[0,{"y.z":{"topicName":"D"}}],"dataVersion":{"$ref":"$.topicConfigSerializeWrapper.v"},"v":{"counter":7,"timestamp":8},"topicQueueMappingInfoMap":{"M":{"$ref":"$.m"}}}}"#,
     )
     .unwrap();
     let topics: Vec<_> = body
@@ -347,6 +347,7 @@ fn references_that_lead_nowhere_are_refused() {
         r#"{"$ref":"$.topicConfigSerializeWrapper.topicConfigTable.T"}"#,
         r#"{"$ref":"$.no.such"}"#,
         r#"{"$ref":"$.topicConfigSerializeWrapper[0]"}"#,
+        r#"{"$ref":"$.topicConfigSerializeWrapper.mappingDataVersion"}"#,
         r#"{"$ref":"@"}"#,
         r#"{"$ref":".."}"#,
         r#"{"$ref":"$.a","topicName":"T"}"#,
@@ -376,4 +377,35 @@ fn references_that_lead_nowhere_are_refused() {
     };
     assert_eq!(table(16).unwrap().topics.len(), 16);
     assert_eq!(table(17), refused(Malformed::Reference));
+}
+
+#[test]
+fn part_that_is_stamped_anew_each_time_is_found() {
+    let part = |text: &str| text[unread_part(text.as_bytes())].to_owned();
+    let version = r#"{"counter":0,"stateVersion":0,"timestamp":1700000000000}"#;
+    assert_eq!(part(E3), version);
+    let start = E3.find("mappingDataVersion").unwrap() + "mappingDataVersion\":".len();
+    assert_eq!(unread_part(E3.as_bytes()), start..start + version.len());
+    for (members, expected) in [
+        (r#""mappingDataVersion": {} "#, " {}"),
+        (r#""x":{"mappingDataVersion":{}}"#, ""),
+        (r#""mappingDataVersion":{"counter":[1]}"#, ""),
+        (r#""mappingDataVersion":{"$ref":"$"}"#, ""),
+        (r#""mappingDataVersion":null"#, ""),
+        (r#""mappingDataVersion":{"counter":1"#, ""),
+    ] {
+        let text = format!(r#"{{"topicConfigSerializeWrapper":{{{members}"#);
+        assert_eq!(part(&text), expected, "{text}");
+    }
+    for other in [
+        r#"{"mappingDataVersion":{}}"#,
+        r#"{"x":{"mappingDataVersion":{}}}"#,
+        "[]",
+        "",
+    ] {
+        assert_eq!(part(other), "");
+    }
+    assert_eq!(unread_part(&E4), 0..0);
+    let far = E3.replace("[]", &format!("[\"{}\"]", "x".repeat(5000)));
+    assert_eq!(part(&far), "");
 }

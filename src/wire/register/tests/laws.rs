@@ -145,8 +145,20 @@ proptest! {
     }
 
     #[test]
+    fn unread_part_changes_nothing(body in any_body(), counter: i64, timestamp: i64) {
+        let text = json_body(&body);
+        let part = unread_part(text.as_bytes());
+        prop_assert_eq!(&text[part.clone()], r#"{"counter":0,"stateVersion":0,"timestamp":1}"#);
+        let other = format!(r#"{{"counter":{counter},"timestamp":{timestamp}}}"#);
+        let changed = [&text[..part.start], &*other, &text[part.end..]].concat();
+        prop_assert_eq!(json(&changed), Ok(body));
+        prop_assert_eq!(unread_part(changed.as_bytes()), part.start..part.start + other.len());
+    }
+
+    #[test]
     fn never_panics(bytes in any::<Vec<u8>>(), compressed: bool, version in 0..420) {
         let _ = decode(version, compressed, &bytes);
+        let _ = unread_part(&bytes);
         let _ = decode(version, true, &zlib(&bytes));
     }
 
