@@ -25,7 +25,11 @@ impl<'a> Text<'a> {
     #[inline]
     pub fn short_integer(self) -> Option<i32> {
         let is_short = matches!(self.raw.len(), 1..=9) && self.raw.iter().all(u8::is_ascii_digit);
-        is_short.then(|| self.raw.iter().fold(0, |sum, digit| 10 * sum + i32::from(digit - b'0')))
+        is_short.then(|| {
+            self.raw
+                .iter()
+                .fold(0, |sum, digit| 10 * sum + i32::from(digit - b'0'))
+        })
     }
 
     /// The text, borrowed when there is nothing to unescape.
