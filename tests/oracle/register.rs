@@ -1,7 +1,7 @@
 //! 103: reading of the request, and `RouteInfoManager.registerBroker` step by step.
 
 use super::rules::{self, Identity};
-use super::{Conn, DataVersion, Live, Mapping, Member, Oracle, Queue, json, key};
+use super::{Conn, DataVersion, Group, Live, Mapping, Member, Oracle, Queue, json, key};
 use crate::support::answer::Answer;
 use crate::support::request::{
     Body, FilterSpec, MappingSpec, RegisterForm, RegisterSpec, Request, TopicSpec, VersionSpec,
@@ -91,17 +91,7 @@ impl Oracle {
         group.acting = what.acting == Some(true); // S3
         group.zone.clone_from(&what.zone);
         let min_changed = *id < group.members.keys().next().copied().unwrap_or(0); // S4
-        let moved: Vec<i64> = group // S5
-            .members
-            .iter()
-            .filter(|(other, member)| *other != id && member.addr == *addr)
-            .map(|(other, _)| *other)
-            .collect();
-        for other in moved {
-            if let Some(member) = group.members.remove(&other) {
-                self.drop_live_of(&member, who);
-            }
-        }
+        self.leave_other_ids(&mut group, who); // S5
         if let Some(old) = group.members.get(id) // S6
             && old.addr != *addr
             && let Some(old_live) = self.live.get(&key(cluster, &old.addr))
@@ -114,10 +104,8 @@ impl Oracle {
                 master: None,
             };
         }
-        let member = Member {
-            cluster: cluster.clone(),
-            addr: addr.clone(),
-        }; // S8
+        let (cluster, addr) = (cluster.clone(), addr.clone());
+        let member = Member { cluster, addr }; // S8
         match group.members.insert(*id, member) {
             Some(old) => {
                 first |= old.addr.is_empty();
@@ -138,6 +126,16 @@ impl Oracle {
             self.notify_min_id(&group, None, what.ha.clone()); // S14
         }
         self.master_of(who) // S13
+    }
+
+    /// An address has one id in a group.
+    fn leave_other_ids(&mut self, group: &mut Group, who: &Identity) {
+        for (id, member) in group.members.clone() {
+            if id != who.id && member.addr == who.addr {
+                group.members.remove(&id);
+                self.drop_live_of(&member, who);
+            }
+        }
     }
 
     /// `isBrokerTopicConfigChanged`.

@@ -3,6 +3,7 @@
 
 pub(crate) mod answer;
 pub(crate) mod fastjson;
+pub(crate) mod kept;
 pub(crate) mod node;
 pub(crate) mod request;
 pub(crate) mod workload;

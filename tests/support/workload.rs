@@ -60,6 +60,8 @@ pub(crate) enum Op {
     Wait(u32),
     /// The expiry scan.
     Tick,
+    /// Every query there is.
+    AskAll,
 }
 
 /// A request and how it is sent.
@@ -186,6 +188,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => (0..CONNS).prop_map(Op::Close),
         2 => prop_oneof![0..3_u32, 900..1100_u32, Just(119_000_u32)].prop_map(Op::Wait),
         2 => Just(Op::Tick),
+        1 => prop::bool::weighted(0.25).prop_map(|all| if all { Op::AskAll } else { Op::Tick }),
     ]
 }
 
@@ -334,18 +337,7 @@ impl Ask {
                 missing,
             } => {
                 let mut req = fields(322, &at.fields(), missing);
-                let (state, counter) = (i64::from(state), i64::from(counter));
-                req.body = match body {
-                    0 => Body::DataVersion(VersionSpec {
-                        state,
-                        counter,
-                        timestamp: Some(1000),
-                    }),
-                    1 => Body::None,
-                    2 => Body::Raw(b"null".to_vec()),
-                    3 => Body::Raw(b"{}".to_vec()),
-                    _ => Body::Raw(b"{\"counter\":x}".to_vec()),
-                };
+                req.body = version_body(counter, state, body);
                 req
             }
             Self::DeleteTopic { topic, cluster } => {
@@ -507,6 +499,22 @@ impl Register {
             perm,
             sys_flag,
         }
+    }
+}
+
+fn version_body(counter: u8, state: u8, body: u8) -> Body {
+    let (state, counter) = (i64::from(state), i64::from(counter));
+    let timestamp = Some(1000);
+    match body {
+        0 => Body::DataVersion(VersionSpec {
+            state,
+            counter,
+            timestamp,
+        }),
+        1 => Body::None,
+        2 => Body::Raw(b"null".to_vec()),
+        3 => Body::Raw(b"{}".to_vec()),
+        _ => Body::Raw(b"{\"counter\":x}".to_vec()),
     }
 }
 
