@@ -1,6 +1,7 @@
 //! The shell: cores, sockets, clock, files. It moves bytes and decides when the pure layers are
 //! called; RocketMQ's rules are theirs.
 
+pub mod cli;
 mod clock;
 mod conn;
 mod core;
