@@ -6,6 +6,9 @@
 //! what it can parse, drops the rest and answers 0; here one bad value refuses the request with
 //! its reason. Deliberately absent: writing the file, and publishing the new settings after it.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 
 use thiserror::Error;
