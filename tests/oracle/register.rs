@@ -259,7 +259,7 @@ fn read(req: &Request, now: i64) -> Option<Registration> {
     match &req.body {
         Body::None => {}
         // no wrapper, or an empty one: no topics, and a DataVersion of now
-        Body::Raw(bytes) if bytes == b"{}" => {
+        Body::Raw(bytes) if bytes == b"{}" || (req.version < 37 && no_wrapper(bytes)) => {
             read.version = Some(DataVersion {
                 counter: 0,
                 state: 0,
@@ -270,6 +270,11 @@ fn read(req: &Request, now: i64) -> Option<Registration> {
         _ => return None,
     }
     Some(read)
+}
+
+/// To a reader of bare wrappers this is one unknown key with a null.
+fn no_wrapper(bytes: &[u8]) -> bool {
+    bytes == b"{\"topicConfigSerializeWrapper\":null}"
 }
 
 /// What the form of the body lets through.
