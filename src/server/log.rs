@@ -1,13 +1,72 @@
 //! The log: one line per state change, who, what, why; none per request. Written by a thread of
 //! its own, which drops and counts when it cannot keep up.
 
+use std::fs::OpenOptions;
 use std::io;
+use std::path::Path;
 
+use logroller::{Compression, LogRoller, LogRollerBuilder, Rotation, RotationSize};
 use tracing::{info, warn};
+use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
 
 use super::conn::EndReason;
 use crate::route::command::{BrokerRef, Event, Leave};
 use crate::rt::{Panicked, Stream};
+use crate::settings::values::LogTarget;
+
+/// Size at which the file is rotated, and how many old ones are kept: as Java's.
+const ROTATE_MB: u64 = 100;
+const KEEP_FILES: u64 = 5;
+/// Lines that may wait for the disk; more are dropped and counted.
+const WAITING_LINES: usize = 16 * 1024;
+
+/// Starts the log. Lines are written as long as the guard lives. A file that cannot be written
+/// is replaced by standard error.
+pub(super) fn start(target: &LogTarget) -> WorkerGuard {
+    let (writer, problem) = match target {
+        LogTarget::Stderr => (None, None),
+        LogTarget::File(path) => match open(Path::new(path)) {
+            Ok(roller) => (Some(roller), None),
+            Err(problem) => (None, Some(problem)),
+        },
+    };
+    let builder = NonBlockingBuilder::default()
+        .lossy(true)
+        .buffered_lines_limit(WAITING_LINES)
+        .thread_name("namesrv-log");
+    let (lines, guard) = match writer {
+        Some(roller) => builder.finish(roller),
+        None => builder.finish(io::stderr()),
+    };
+    // Set once per process; a second start within one is only done by tests.
+    let _ = tracing_subscriber::fmt()
+        .with_writer(lines)
+        .with_ansi(false)
+        .with_target(false)
+        .with_max_level(tracing::Level::INFO)
+        .try_init();
+    if let Some(problem) = problem {
+        warn!(problem, "the log goes to standard error");
+    }
+    guard
+}
+
+fn open(path: &Path) -> Result<LogRoller, String> {
+    let directory = path.parent().unwrap_or(Path::new("."));
+    let name = path
+        .file_name()
+        .map(Path::new)
+        .unwrap_or(Path::new("namesrv.log"));
+    std::fs::create_dir_all(directory)
+        .and_then(|()| OpenOptions::new().append(true).create(true).open(path))
+        .map_err(|error| format!("{} cannot be written: {error}", path.display()))?;
+    LogRollerBuilder::new(directory, name)
+        .rotation(Rotation::SizeBased(RotationSize::MB(ROTATE_MB)))
+        .max_keep_files(KEEP_FILES)
+        .compression(Compression::Gzip)
+        .build()
+        .map_err(|error| format!("{} cannot be written: {error}", path.display()))
+}
 
 /// Logs a change of the tables.
 pub(super) fn log_event(event: &Event) {

@@ -1,6 +1,7 @@
 //! The shell: cores, sockets, clock, files. It moves bytes and decides when the pure layers are
 //! called; RocketMQ's rules are theirs.
 
+mod boot;
 pub mod cli;
 mod clock;
 mod conn;
@@ -21,7 +22,7 @@ use std::process::exit;
 
 use crate::rt::Panicked;
 
-pub use start::{Plan, run};
+pub use boot::main;
 
 /// Ends the process: something that everything depends on has panicked. Connections of a dead
 /// executor would hang, and its port would still be given connections.
@@ -33,5 +34,5 @@ fn die(what: &str, panic: &Panicked) {
 fn fail(message: &str) {
     tracing::error!("{message}");
     eprintln!("namesrv: {message}");
-    exit(1);
+    exit(1)
 }

@@ -12,10 +12,12 @@ use arc_swap::ArcSwap;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use super::boot::FAILED;
 use super::clock::Clock;
 use super::core::Core;
 use super::die;
 use super::files::Files;
+use super::log;
 use super::mailbox::{Inbox, MailboxReader, inbox, mailbox};
 use super::notify::{NOTICE_PLACES, Notifier, send_notices};
 use super::persist::Persist;
@@ -28,6 +30,7 @@ use crate::rt::{self, CoreHandle, IoUringStatus, ListenOptions, PortProbe, Queue
 use crate::session::jobs::DigestKeys;
 use crate::settings::Settings;
 use crate::settings::limits::Limits;
+use crate::settings::values::{Cores, WriterCore};
 
 /// Descriptors that are not connections: rings, listeners, files.
 const OTHER_DESCRIPTORS: u64 = 256;
@@ -44,49 +47,49 @@ const STOP_LIMIT: Duration = Duration::from_secs(10);
 
 /// What to run.
 #[derive(Clone, Debug)]
-pub struct Plan {
-    /// The settings in force.
-    pub settings: Settings,
-    /// CPUs to serve on; empty means all usable ones.
-    pub cpus: Vec<usize>,
-    /// CPU of the writer; `None` decides by the number of cores.
-    pub writer_cpu: Option<usize>,
+pub(super) struct Plan {
+    pub(super) settings: Settings,
+    pub(super) limits: Limits,
+    pub(super) kv: Kv,
 }
 
-/// Runs the server until it is told to stop. Returns the exit code.
-pub fn run(plan: &Plan) -> i32 {
+/// Runs the server until it is told to stop. Returns the status of the process.
+pub(super) fn run(plan: &Plan) -> i32 {
     rt::prepare_process();
-    let checked = match check(plan) {
-        Ok(checked) => checked,
+    let _log = log::start(&plan.settings.log);
+    match start_all(plan) {
+        Ok((shared, cores, mut signals)) => {
+            signals.forever().next();
+            tracing::info!("told to stop");
+            shared.stop();
+            finish(cores);
+            0
+        }
         Err(problems) => {
             for problem in problems {
+                tracing::error!("{problem}");
                 eprintln!("namesrv: {problem}");
             }
-            return 1;
+            FAILED
         }
-    };
-    let mut signals = match Signals::new([SIGTERM, SIGINT]) {
-        Ok(signals) => signals,
-        Err(error) => {
-            eprintln!("namesrv: signals cannot be handled: {error}");
-            return 1;
-        }
-    };
-    let (shared, cores) = match start(plan, &checked) {
-        Ok(started) => started,
-        Err(problem) => {
-            eprintln!("namesrv: {problem}");
-            return 1;
-        }
-    };
+    }
+}
+
+type Running = (SharedRef, Vec<CoreHandle>, Signals);
+
+fn start_all(plan: &Plan) -> Result<Running, Vec<String>> {
+    let checked = check(plan)?;
+    let signals = Signals::new([SIGTERM, SIGINT])
+        .map_err(|error| vec![format!("signals cannot be handled: {error}")])?;
+    let (shared, cores) = start(plan, &checked).map_err(|problem| vec![problem])?;
     let serialize = plan.settings.serialize_type.java_name();
     let (host, port) = (&plan.settings.bind_address, checked.port.port);
-    println!("The Name Server boot success. serializeType={serialize}, address {host}:{port}");
-    drop(checked);
-    signals.forever().next();
-    shared.stop();
-    finish(cores);
-    0
+    // Scripts wait for this line, word for word Java's.
+    let line =
+        format!("The Name Server boot success. serializeType={serialize}, address {host}:{port}");
+    println!("{line}");
+    tracing::info!(cpus = ?checked.cpus, connections = checked.max_connections, "{line}");
+    Ok((shared, cores, signals))
 }
 
 /// Waits for the cores to end, but not for ever.
@@ -141,12 +144,20 @@ fn usable(plan: &Plan, problems: &mut Vec<String>) -> Vec<usize> {
             return Vec::new();
         }
     };
-    let wanted = if plan.cpus.is_empty() {
-        usable.clone()
-    } else {
-        plan.cpus.clone()
+    let wanted = match &plan.settings.cores {
+        Cores::All => usable.clone(),
+        Cores::Count(count) => {
+            if usize::from(*count) > usable.len() {
+                problems.push(format!(
+                    "namesrv.cores asks for {count} cores and {} are usable here: {usable:?}",
+                    usable.len()
+                ));
+            }
+            usable.iter().copied().take(usize::from(*count)).collect()
+        }
+        Cores::List(cpus) => cpus.iter().map(|cpu| usize::from(*cpu)).collect(),
     };
-    for cpu in wanted.iter().chain(&plan.writer_cpu) {
+    for cpu in wanted.iter().chain(&writer_cpu(plan)) {
         if !usable.contains(cpu) {
             problems.push(format!(
                 "CPU {cpu} is not usable here; this process may run on {usable:?}"
@@ -154,6 +165,13 @@ fn usable(plan: &Plan, problems: &mut Vec<String>) -> Vec<usize> {
         }
     }
     wanted
+}
+
+fn writer_cpu(plan: &Plan) -> Option<usize> {
+    match plan.settings.writer_core {
+        WriterCore::Auto => None,
+        WriterCore::Cpu(cpu) => Some(usize::from(cpu)),
+    }
 }
 
 fn check_io_uring(problems: &mut Vec<String>) {
@@ -255,9 +273,7 @@ fn start(plan: &Plan, checked: &Checked) -> Result<(SharedRef, Vec<CoreHandle>),
     };
     let mut writer = Some((writer, notice_reader));
     let cpus = &checked.cpus;
-    let own_cpu = plan
-        .writer_cpu
-        .or_else(|| (cpus.len() >= CORES_FOR_A_WRITER).then(|| cpus[0]));
+    let own_cpu = writer_cpu(plan).or_else(|| (cpus.len() >= CORES_FOR_A_WRITER).then(|| cpus[0]));
     let mut handles = Vec::new();
     if let Some(cpu) = own_cpu
         && let Some((writer, notices)) = writer.take()
@@ -345,13 +361,13 @@ fn listener(plan: &Plan, checked: &Checked) -> Result<OwnedFd, String> {
 }
 
 fn make_parts(plan: &Plan, checked: &Checked) -> Result<Parts, String> {
-    let limits = Limits::default();
+    let limits = plan.limits.clone();
     let seeds = random_seeds()?;
     let [a, b, c, d, e, f, g, h, i, j, k, l] = seeds;
     let hasher = RandomState::with_seeds(a, b, c, d);
     let keys = DigestKeys::new([e, f, g, h, i, j, k, l]);
     let settings = Arc::new(plan.settings.clone());
-    let table = Table::new(hasher.clone(), settings, Arc::new(Kv::default()), &limits);
+    let table = Table::new(hasher.clone(), settings, Arc::new(plan.kv.clone()), &limits);
     let places = plan.settings.default_thread_pool_queue_capacity as usize;
     let (sender, reader) = mailbox(places.max(1));
     let (lines, inboxes) = checked

@@ -2,6 +2,7 @@
 //!
 //! A value, not constants, so that tests may lower them.
 
+use super::Settings;
 use crate::wire::frame::FrameLimits;
 
 /// All limits.
@@ -58,6 +59,15 @@ pub struct Limits {
     pub kept_total_bytes: usize,
     /// Unsent answers that stop a connection's reading.
     pub unsent_bytes: usize,
+}
+
+impl Limits {
+    /// The limits of a server with these settings.
+    pub fn with_settings(settings: &Settings) -> Self {
+        let mut limits = Self::default();
+        limits.frame.frame_bytes = settings.frame_max_length as usize;
+        limits
+    }
 }
 
 impl Default for Limits {
