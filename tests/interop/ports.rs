@@ -1,0 +1,28 @@
+//! Ports that nobody uses, below those that the kernel gives to outgoing connections: a server
+//! that restarts must find its port free again.
+
+use std::net::{Ipv4Addr, TcpListener};
+use std::ops::Range;
+
+/// A server takes a few neighbours of its port.
+const BLOCK: u16 = 16;
+const PORTS: Range<u16> = 20_000..32_000;
+/// Where in its block a program listens: a broker also takes two below and one above, and our
+/// server the one ten above.
+const PLACE: u16 = 2;
+
+/// A port for each of `N` servers, with free neighbours.
+pub(crate) fn free_ports<const N: usize>() -> [u16; N] {
+    // Runs beside this one begin elsewhere.
+    let blocks = (PORTS.end - PORTS.start) / BLOCK;
+    let first = u16::try_from(std::process::id() % u32::from(blocks)).unwrap();
+    let mut free = (0..blocks)
+        .map(|offset| PORTS.start + (first + offset) % blocks * BLOCK)
+        .filter(|block| is_free(*block));
+    std::array::from_fn(|_| free.next().unwrap_or_else(|| panic!("no free ports")) + PLACE)
+}
+
+/// On all addresses, as brokers listen.
+fn is_free(block: u16) -> bool {
+    (block..block + BLOCK).all(|port| TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).is_ok())
+}
