@@ -1,4 +1,4 @@
-//! One connection: the task that owns its socket, and the record by which others reach the task.
+//! One connection: the task that owns its socket.
 //!
 //! A turn is one receive, all frames in it, one send. The task waits in a single poll for
 //! whatever comes first: outcomes, bytes, room to send, memory for a large frame, the end of a
@@ -6,161 +6,21 @@
 //! outstanding or a job runs, the peer's bytes stay in the kernel. Nothing is ever cancelled; a
 //! connection is told to end and ends itself.
 
-use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
 
+use super::connection::{Connection, EndReason};
 use super::core::{Core, SCRATCH_BYTES};
 use super::permits::Permit;
-use super::shared::{Answer, count};
+use super::shared::count;
 use crate::route::command::{Command, Envelope};
 use crate::rt::{self, Stream};
-use crate::session::jobs::Done;
-use crate::session::{CloseReason, Env, Next, Session};
-use crate::settings::limits::Limits;
+use crate::session::{Env, Next, Session};
 use crate::wire::reply::Output;
-
-/// Why a connection ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum EndReason {
-    /// The peer has ended it.
-    Closed,
-    /// The socket failed.
-    Broken,
-    /// A frame or header that cannot be read.
-    Malformed(CloseReason),
-    /// No complete frame and no completed answer for too long.
-    Idle,
-    /// A large frame came too slowly.
-    LateFrame,
-    /// The last broker on it has expired.
-    Expired,
-    /// It kept bytes longest when the process kept too many.
-    Memory,
-    /// The process stops.
-    Stopping,
-}
-
-/// What others on the core know of a connection.
-pub(super) struct Connection {
-    pub(super) id: u64,
-    waker: RefCell<Option<Waker>>,
-    outcomes: RefCell<VecDeque<Answer>>,
-    job: Cell<Option<Done>>,
-    end: Cell<Option<EndReason>>,
-    permit: Cell<Permit>,
-    /// When the large frame that is under way must be there.
-    deadline_ms: Cell<Option<u64>>,
-    /// The last complete frame or completed answer.
-    active_ms: Cell<u64>,
-    /// Silence is our own doing: we are not reading, and the peer is not to blame.
-    waits_for_us: Cell<bool>,
-    idle_ms: u64,
-    /// Since when it keeps bytes between turns, and how many.
-    kept: Cell<Option<(u64, usize)>>,
-    over: Cell<bool>,
-    farewell: RefCell<Option<Envelope>>,
-}
-
-impl Connection {
-    pub(super) fn new(id: u64, now_ms: u64, idle_ms: u64) -> Self {
-        Self {
-            id,
-            waker: RefCell::new(None),
-            outcomes: RefCell::default(),
-            job: Cell::new(None),
-            end: Cell::new(None),
-            permit: Cell::new(Permit::None),
-            deadline_ms: Cell::new(None),
-            active_ms: Cell::new(now_ms),
-            waits_for_us: Cell::new(false),
-            idle_ms,
-            kept: Cell::new(None),
-            over: Cell::new(false),
-            farewell: RefCell::new(None),
-        }
-    }
-
-    /// Tells the connection to end; the first reason stays.
-    pub(super) fn end(&self, reason: EndReason) {
-        if self.end.get().is_none() {
-            self.end.set(Some(reason));
-            self.wake();
-        }
-    }
-
-    /// Brings an outcome from the writer.
-    pub(super) fn bring(&self, answer: Answer) {
-        self.outcomes.borrow_mut().push_back(answer);
-        self.wake();
-    }
-
-    /// Brings the result of a job.
-    pub(super) fn finish_job(&self, done: Done) {
-        self.job.set(Some(done));
-        self.wake();
-    }
-
-    /// The task has ended.
-    pub(super) fn is_over(&self) -> bool {
-        self.over.get()
-    }
-
-    pub(super) fn permit(&self) -> Permit {
-        self.permit.get()
-    }
-
-    pub(super) fn set_permit(&self, permit: Permit) {
-        self.permit.set(permit);
-    }
-
-    /// A large frame of so many bytes may come, from now on without dawdling.
-    pub(super) fn grant(&self, bytes: usize, now_ms: u64, limits: &Limits) {
-        self.permit.set(Permit::Granted(bytes));
-        let mib = (bytes >> 20) as u64;
-        let within_ms = limits.delivery_ms + limits.delivery_ms_per_mib * mib;
-        self.deadline_ms.set(Some(now_ms + within_ms));
-    }
-
-    /// Since when bytes are kept, and how many.
-    pub(super) fn kept(&self) -> Option<(u64, usize)> {
-        self.kept.get()
-    }
-
-    /// Called from time to time: ends the connection if it is silent or late.
-    pub(super) fn check(&self, now_ms: u64) {
-        if self
-            .deadline_ms
-            .get()
-            .is_some_and(|deadline| now_ms > deadline)
-        {
-            self.end(EndReason::LateFrame);
-        }
-        if self.waits_for_us.get() {
-            self.active_ms.set(now_ms);
-        } else if now_ms.saturating_sub(self.active_ms.get()) > self.idle_ms {
-            self.end(EndReason::Idle);
-        }
-    }
-
-    pub(super) fn wake(&self) {
-        if let Some(waker) = self.waker.borrow().as_ref() {
-            waker.wake_by_ref();
-        }
-    }
-
-    fn register(&self, waker: &Waker) {
-        let mut known = self.waker.borrow_mut();
-        if !known.as_ref().is_some_and(|known| known.will_wake(waker)) {
-            *known = Some(waker.clone());
-        }
-    }
-}
 
 /// Serves a connection until it ends.
 pub(super) async fn serve(core: Rc<Core>, connection: Rc<Connection>, stream: Stream) {

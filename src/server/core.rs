@@ -17,7 +17,8 @@ use std::time::Duration;
 use ahash::RandomState;
 use arc_swap::Cache;
 
-use super::conn::{self, Connection, EndReason};
+use super::conn;
+use super::connection::{Connection, EndReason};
 use super::jobs::Jobs;
 use super::mailbox::Inbox;
 use super::permits::Permits;

@@ -7,7 +7,7 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
-use super::conn::Connection;
+use super::connection::Connection;
 use super::core::Core;
 use super::slices::in_slices;
 use crate::session::jobs::Job;

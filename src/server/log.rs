@@ -9,7 +9,7 @@ use logroller::{Compression, LogRoller, LogRollerBuilder, Rotation, RotationSize
 use tracing::{info, warn};
 use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
 
-use super::conn::EndReason;
+use super::connection::EndReason;
 use crate::route::command::{BrokerRef, Event, Leave};
 use crate::rt::{Panicked, Stream};
 use crate::settings::values::LogTarget;

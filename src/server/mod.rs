@@ -5,6 +5,7 @@ mod boot;
 pub mod cli;
 mod clock;
 mod conn;
+mod connection;
 mod core;
 mod files;
 mod jobs;

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
-use super::conn::Connection;
+use super::connection::Connection;
 use super::core::Core;
 use crate::settings::limits::Limits;
 
