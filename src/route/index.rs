@@ -156,7 +156,7 @@ fn places(hash: u64) -> [usize; 3] {
 /// keeps what its ids meant.
 #[derive(Debug)]
 pub struct Slots<T> {
-    chunks: Arc<Vec<Arc<[Option<Arc<T>>; FAN]>>>,
+    chunks: Arc<Vec<Arc<Branch<T>>>>,
 }
 
 impl<T> Clone for Slots<T> {

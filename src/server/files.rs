@@ -126,7 +126,7 @@ fn write_through(temporary: &Path, path: &Path, content: &[u8]) -> io::Result<()
     file.sync_all()?;
     drop(file);
     fs::rename(temporary, path)?;
-    File::open(parent(path).unwrap_or(Path::new(".")))?.sync_all()
+    File::open(parent(path).unwrap_or_else(|| Path::new(".")))?.sync_all()
 }
 
 fn parent(path: &Path) -> Option<&Path> {

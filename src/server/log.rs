@@ -52,11 +52,11 @@ pub(super) fn start(target: &LogTarget) -> WorkerGuard {
 }
 
 fn open(path: &Path) -> Result<LogRoller, String> {
-    let directory = path.parent().unwrap_or(Path::new("."));
+    let directory = path.parent().unwrap_or_else(|| Path::new("."));
     let name = path
         .file_name()
         .map(Path::new)
-        .unwrap_or(Path::new("namesrv.log"));
+        .unwrap_or_else(|| Path::new("namesrv.log"));
     std::fs::create_dir_all(directory)
         .and_then(|()| OpenOptions::new().append(true).create(true).open(path))
         .map_err(|error| format!("{} cannot be written: {error}", path.display()))?;

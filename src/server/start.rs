@@ -62,7 +62,7 @@ pub(super) fn run(plan: &Plan) -> i32 {
             signals.forever().next();
             tracing::info!("told to stop");
             shared.stop();
-            finish(cores);
+            finish(&cores);
             0
         }
         Err(problems) => {
@@ -93,7 +93,7 @@ fn start_all(plan: &Plan) -> Result<Running, Vec<String>> {
 }
 
 /// Waits for the cores to end, but not for ever.
-fn finish(cores: Vec<CoreHandle>) {
+fn finish(cores: &[CoreHandle]) {
     let end = Instant::now() + STOP_LIMIT;
     while Instant::now() < end && !cores.iter().all(CoreHandle::is_finished) {
         std::thread::sleep(Duration::from_millis(5));

@@ -225,9 +225,11 @@ fn name_too_long(key: &str, limit: usize) -> String {
 }
 
 fn version_class(version: i32) -> VersionClass {
-    match version {
-        ..version::V3_0_11 => VersionClass::Bare,
-        ..version::V5_0_0 => VersionClass::V4,
-        _ => VersionClass::V5,
+    if version < version::V3_0_11 {
+        VersionClass::Bare
+    } else if version < version::V5_0_0 {
+        VersionClass::V4
+    } else {
+        VersionClass::V5
     }
 }

@@ -23,7 +23,7 @@ use namesrv::wire::pace::{Pace, run_to_end};
 use namesrv::wire::reply::Output;
 
 /// A server without sockets.
-pub struct Node {
+pub(crate) struct Node {
     table: Table,
     snapshot: Arc<Snapshot>,
     sessions: HashMap<u64, Connection>,
@@ -33,7 +33,7 @@ pub struct Node {
     unchanged_rule: bool,
     effects: Effects,
     /// Commands that reached the writer: shows what the unchanged rule saves.
-    pub commands: u64,
+    pub(crate) commands: u64,
 }
 
 struct Connection {
@@ -43,12 +43,16 @@ struct Connection {
 
 impl Node {
     /// An empty server; `unchanged_rule` off makes every registration take the full path.
-    pub fn new(settings: &[(&str, &str)], unchanged_rule: bool) -> Self {
+    pub(crate) fn new(settings: &[(&str, &str)], unchanged_rule: bool) -> Self {
         Self::with_limits(settings, unchanged_rule, Limits::default())
     }
 
     /// The same with other limits.
-    pub fn with_limits(settings: &[(&str, &str)], unchanged_rule: bool, limits: Limits) -> Self {
+    pub(crate) fn with_limits(
+        settings: &[(&str, &str)],
+        unchanged_rule: bool,
+        limits: Limits,
+    ) -> Self {
         let hasher = ahash::RandomState::with_seeds(1, 2, 3, 4);
         let table = Table::new(hasher, Arc::new(make(settings)), Arc::default(), &limits);
         Self {
@@ -65,19 +69,19 @@ impl Node {
     }
 
     /// Replaces the settings, as a 318 does.
-    pub fn set_settings(&mut self, settings: &[(&str, &str)]) {
+    pub(crate) fn set_settings(&mut self, settings: &[(&str, &str)]) {
         self.table.set_settings(Arc::new(make(settings)));
         self.publish();
     }
 
     /// Replaces the key-value tables.
-    pub fn set_kv(&mut self, kv: Kv) {
+    pub(crate) fn set_kv(&mut self, kv: Kv) {
         self.table.set_kv(Arc::new(kv));
         self.publish();
     }
 
     /// A new connection.
-    pub fn connect(&mut self) -> u64 {
+    pub(crate) fn connect(&mut self) -> u64 {
         let conn = self.next_conn;
         self.next_conn += 1;
         let session = Session::new(0, conn);
@@ -92,12 +96,12 @@ impl Node {
     }
 
     /// Whether the server still holds the connection.
-    pub fn is_open(&self, conn: u64) -> bool {
+    pub(crate) fn is_open(&self, conn: u64) -> bool {
         self.sessions.contains_key(&conn)
     }
 
     /// Hands bytes in and returns all bytes that come back once everything has settled.
-    pub fn send(&mut self, conn: u64, bytes: &[u8], now_ms: u64) -> Vec<u8> {
+    pub(crate) fn send(&mut self, conn: u64, bytes: &[u8], now_ms: u64) -> Vec<u8> {
         let now = at(now_ms);
         let mut answers = Vec::new();
         let Some(mut connection) = self.sessions.remove(&conn) else {
@@ -137,19 +141,19 @@ impl Node {
     }
 
     /// The connection ends.
-    pub fn close(&mut self, conn: u64, now_ms: u64) {
+    pub(crate) fn close(&mut self, conn: u64, now_ms: u64) {
         if let Some(connection) = self.sessions.remove(&conn) {
             self.end(&connection.session, at(now_ms));
         }
     }
 
     /// The writer's tick: expiry. Connections whose last broker expired are closed.
-    pub fn tick(&mut self, now_ms: u64) {
+    pub(crate) fn tick(&mut self, now_ms: u64) {
         self.late_tick(now_ms, 0);
     }
 
     /// A tick that comes late.
-    pub fn late_tick(&mut self, now_ms: u64, late_ms: u64) {
+    pub(crate) fn late_tick(&mut self, now_ms: u64, late_ms: u64) {
         let pace = Pace::default();
         run_to_end(
             self.table
@@ -162,18 +166,18 @@ impl Node {
     }
 
     /// The 905 frames sent since the last call, with the address each goes to.
-    pub fn notifications(&mut self) -> Vec<(String, Vec<u8>)> {
+    pub(crate) fn notifications(&mut self) -> Vec<(String, Vec<u8>)> {
         let notices = std::mem::take(&mut self.effects.notices);
         notices.iter().flat_map(notice_frames).collect()
     }
 
     /// What would have been logged since the last call.
-    pub fn events(&mut self) -> Vec<Event> {
+    pub(crate) fn events(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.effects.events)
     }
 
     /// The tables as readers see them.
-    pub fn snapshot(&self) -> &Arc<Snapshot> {
+    pub(crate) fn snapshot(&self) -> &Arc<Snapshot> {
         &self.snapshot
     }
 
