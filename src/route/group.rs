@@ -39,19 +39,21 @@ pub struct Group {
     /// Moves with everything that could make a repeated registration matter; never reused.
     pub epoch: u64,
     /// The pieces.
-    pub fragments: Arc<Fragments>,
+    pub fragments: Fragments,
 }
 
-/// JSON of a group.
-#[derive(Debug, Default)]
+/// JSON of a group. Each piece begins with the comma that separates it from the one before.
+#[derive(Clone, Debug, Default)]
 pub struct Fragments {
-    /// The `BrokerData` object.
-    pub broker: PerForm<Box<[u8]>>,
+    /// `,{…}`: the `BrokerData` object.
+    pub broker: PerForm<Arc<[u8]>>,
     /// The same with the lowest id's address under key 0; only for a group that has no master
     /// and allows an acting one.
-    pub acting: Option<PerForm<Box<[u8]>>>,
-    /// `{"brokerName":"…"`, the start of a `QueueData`.
-    pub queue_head: PerForm<Box<[u8]>>,
+    pub acting: Option<PerForm<Arc<[u8]>>>,
+    /// `,{"brokerName":"…"`, the start of a `QueueData`.
+    pub queue_head: PerForm<Arc<[u8]>>,
+    /// Some member shown in routes has filter servers.
+    pub has_filter_servers: bool,
 }
 
 impl Group {
@@ -64,7 +66,7 @@ impl Group {
             zone_name: None,
             members: SmallVec::new(),
             epoch: 0,
-            fragments: Arc::default(),
+            fragments: Fragments::default(),
         }
     }
 
@@ -86,11 +88,6 @@ impl Group {
     /// Whether somebody has id 0.
     pub fn has_master(&self) -> bool {
         self.member(MASTER_ID).is_some()
-    }
-
-    /// Whether any member shown in routes has filter servers: those of the group's own cluster.
-    pub fn has_filter_servers(&self) -> bool {
-        self.filter_servers().next().is_some()
     }
 
     /// Addresses and their filter servers.
@@ -122,19 +119,21 @@ impl Group {
                 PerForm::new(|form| self.broker_data(form, &addrs))
             });
         let queue_head = PerForm::new(|form| {
-            let mut out = b"{\"brokerName\":".to_vec();
+            let mut out = b",{\"brokerName\":".to_vec();
             form.write_string(&mut out, &self.name);
-            out.into_boxed_slice()
+            out.into()
         });
-        self.fragments = Arc::new(Fragments {
+        let has_filter_servers = self.filter_servers().next().is_some();
+        self.fragments = Fragments {
             broker,
             acting,
             queue_head,
-        });
+            has_filter_servers,
+        };
     }
 
-    fn broker_data(&self, form: Form, addrs: &[(i64, &str)]) -> Box<[u8]> {
-        let mut out = b"{\"brokerAddrs\":{".to_vec();
+    fn broker_data(&self, form: Form, addrs: &[(i64, &str)]) -> Arc<[u8]> {
+        let mut out = b",{\"brokerAddrs\":{".to_vec();
         for (i, (id, addr)) in addrs.iter().enumerate() {
             if i > 0 {
                 out.push(b',');
@@ -157,6 +156,6 @@ impl Group {
             form.write_string(&mut out, zone);
         }
         out.push(b'}');
-        out.into_boxed_slice()
+        out.into()
     }
 }

@@ -16,6 +16,9 @@ use super::{Form, Name};
 /// members of a group can see each other (`TopicValidator.SYNC_BROKER_MEMBER_GROUP_PREFIX`).
 const SYNC_BROKER_MEMBER_GROUP_PREFIX: &str = "rmq_sys_SYNC_BROKER_MEMBER_";
 
+/// `BrokerData` and `QueueData` of a broker with a slave.
+const TYPICAL_PAIR_BYTES: usize = 256;
+
 /// How a route was asked for.
 #[derive(Clone, Copy, Debug)]
 pub struct RouteQuery<'a> {
@@ -29,6 +32,8 @@ pub struct RouteQuery<'a> {
 pub fn write_route(snapshot: &Snapshot, topic: &Topic, query: RouteQuery<'_>, out: &mut Vec<u8>) {
     let acting = snapshot.settings.support_acting_master
         && !topic.name.starts_with(SYNC_BROKER_MEMBER_GROUP_PREFIX);
+    // Growing step by step would copy what is written again and again.
+    out.reserve(topic.pairs.len() * TYPICAL_PAIR_BYTES);
     let walk = Walk {
         snapshot,
         topic,
@@ -87,32 +92,32 @@ impl<'a> Walk<'a> {
     }
 
     fn write_broker_datas(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(b"{\"brokerDatas\":[");
-        let mut separator: &[u8] = b"";
+        out.extend_from_slice(b"{\"brokerDatas\":");
+        let start = out.len();
         for (_, _, fragment) in self.entries() {
-            out.extend_from_slice(separator);
             out.extend_from_slice(fragment);
-            separator = b",";
         }
-        out.push(b']');
+        end_list(out, start);
     }
 
     fn write_queue_datas(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(b",\"queueDatas\":[");
-        let mut separator: &[u8] = b"";
+        out.extend_from_slice(b",\"queueDatas\":");
+        let start = out.len();
         for (group, shape, _) in self.entries() {
-            out.extend_from_slice(separator);
             out.extend_from_slice(group.fragments.queue_head.get(self.query.form));
             out.extend_from_slice(&shape.tail);
-            separator = b",";
         }
-        out.push(b']');
+        end_list(out, start);
     }
 
     /// Almost always empty: only brokers before 5.0 have filter servers.
     fn write_filter_servers(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(b",\"filterServerTable\":{");
-        if self.entries().any(|(group, ..)| group.has_filter_servers()) {
+        if self.snapshot.filter_groups > 0
+            && self
+                .entries()
+                .any(|(group, ..)| group.fragments.has_filter_servers)
+        {
             let lists = self
                 .entries()
                 .flat_map(|(group, ..)| group.filter_servers());
@@ -134,6 +139,15 @@ impl<'a> Walk<'a> {
         }
         out.push(b'}');
     }
+}
+
+/// Ends a list whose elements brought a comma each: the first one's becomes the bracket.
+fn end_list(out: &mut Vec<u8>, start: usize) {
+    match out.get_mut(start) {
+        Some(comma) => *comma = b'[',
+        None => out.push(b'['),
+    }
+    out.push(b']');
 }
 
 /// A broker stays in a zone's answer when it has no master or stands in that zone; an acting

@@ -43,6 +43,13 @@ pub struct Now {
     pub wall_ms: i64,
 }
 
+impl Now {
+    /// Wall clock less monotonic clock.
+    pub fn wall_offset_ms(&self) -> i64 {
+        self.wall_ms.saturating_sub_unsigned(self.mono_ms)
+    }
+}
+
 /// The two JSON forms of an answer (namesrv.md 1.4): clients before 4.9.4 split the text of
 /// `brokerAddrs` themselves and need bare keys, strict parsers need quoted ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

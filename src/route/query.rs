@@ -27,7 +27,7 @@ pub async fn cluster_info(snapshot: &Snapshot, form: Form, pace: &Pace) -> Vec<u
         let start = out.len();
         form.write_string(&mut out, &group.name);
         out.push(b':');
-        out.extend_from_slice(group.fragments.broker.get(form));
+        out.extend_from_slice(&group.fragments.broker.get(form)[1..]);
         pace.step(copy_units(out.len() - start)).await;
     }
     out.extend_from_slice(b"},\"clusterAddrTable\":{");

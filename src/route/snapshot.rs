@@ -35,6 +35,8 @@ pub struct Snapshot {
     pub topic_list: Arc<SharedBody>,
     /// Answer of 304, moved like that of 106.
     pub system_topic_list: Arc<SharedBody>,
+    /// Groups with filter servers; nearly always none.
+    pub(super) filter_groups: usize,
     pub(super) hasher: RandomState,
     pub(super) topics: Index<Arc<Topic>>,
     pub(super) groups: Slots<Group>,
@@ -109,6 +111,7 @@ impl Snapshot {
             cluster_info: PerForm::default(),
             topic_list: Arc::default(),
             system_topic_list: Arc::default(),
+            filter_groups: 0,
             hasher,
             topics: Index::default(),
             groups: Slots::default(),

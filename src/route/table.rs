@@ -258,6 +258,7 @@ impl Table {
         }
         let hash = self.next.hash(&group.name);
         self.next.group_names.remove(hash, |g| g.id == id);
+        self.next.filter_groups -= usize::from(group.fragments.has_filter_servers);
         self.next.groups.clear(id);
         self.group_ids.give(id);
         self.cluster_info_changed();
@@ -269,9 +270,13 @@ impl Table {
         let Some(group) = self.next.groups.get_mut(id) else {
             return;
         };
+        let had = group.fragments.has_filter_servers;
         change(group);
         group.render();
         group.epoch = epoch;
+        let has = group.fragments.has_filter_servers;
+        self.next.filter_groups += usize::from(has);
+        self.next.filter_groups -= usize::from(had);
         self.cluster_info_changed();
     }
 

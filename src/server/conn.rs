@@ -17,6 +17,7 @@ use super::connection::{Connection, EndReason};
 use super::core::{Core, SCRATCH_BYTES};
 use super::permits::Permit;
 use super::shared::count;
+use crate::route::Now;
 use crate::route::command::{Command, Envelope};
 use crate::rt::{self, Stream};
 use crate::session::{Env, Next, Session};
@@ -37,6 +38,7 @@ pub(super) async fn serve(core: Rc<Core>, connection: Rc<Connection>, stream: St
         job_runs: false,
         at_end: false,
         closing: None,
+        now: Now::default(),
     };
     let reason = loop {
         match poll_fn(|cx| task.turn(cx)).await {
@@ -84,6 +86,8 @@ struct Task {
     at_end: bool,
     /// The session cannot go on; what it has answered is still sent.
     closing: Option<EndReason>,
+    /// The time of this turn.
+    now: Now,
 }
 
 /// A large frame on its way in.
@@ -101,6 +105,7 @@ impl Task {
     /// One turn. `None`: there may be more to do.
     fn turn(&mut self, cx: &mut Context<'_>) -> Poll<Option<EndReason>> {
         self.guard.connection.register(cx.waker());
+        self.now = self.guard.core.now();
         let told = self.guard.connection.end.get();
         if let Some(reason) = told.filter(|reason| *reason != EndReason::Stopping) {
             return Poll::Ready(Some(reason));
@@ -392,8 +397,7 @@ impl Task {
     }
 
     fn active(&self) {
-        let now_ms = self.guard.core.shared.clock.mono_ms();
-        self.guard.connection.active_ms.set(now_ms);
+        self.guard.connection.active_ms.set(self.now.mono_ms);
     }
 
     /// Notes whether the peer or we are to blame for silence, and what is kept until the next
@@ -419,7 +423,7 @@ impl Task {
         shared
             .kept_bytes
             .fetch_sub(before.map_or(0, |(_, bytes)| bytes), Ordering::Relaxed);
-        let since = before.map_or_else(|| shared.clock.mono_ms(), |(since, _)| since);
+        let since = before.map_or(self.now.mono_ms, |(since, _)| since);
         connection.kept.set((kept > 0).then_some((since, kept)));
     }
 
@@ -435,7 +439,7 @@ impl Task {
                 snapshot,
                 limits: &shared.limits,
                 keys: &shared.keys,
-                now: shared.clock.now(),
+                now: self.now,
                 unchanged_rule: true,
             };
             if self.unsent.is_empty() {

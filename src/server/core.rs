@@ -24,6 +24,7 @@ use super::mailbox::Inbox;
 use super::permits::Permits;
 use super::shared::{Answer, CoreLine, SharedRef, count};
 use super::writer::parsed_bytes;
+use crate::route::Now;
 use crate::route::command::Envelope;
 use crate::route::snapshot::Snapshot;
 use crate::rt::{self, Listener, Queue, Stream};
@@ -57,6 +58,8 @@ pub(super) struct Core {
     snapshot: RefCell<Handle>,
     connections: RefCell<HashMap<u64, Rc<Connection>, RandomState>>,
     next_conn: Cell<u64>,
+    /// Wall clock less monotonic clock.
+    wall_offset_ms: Cell<i64>,
     /// Ends of connections that found the mailbox full; they go before any other command.
     gone: RefCell<VecDeque<Envelope>>,
 }
@@ -72,6 +75,7 @@ impl Core {
         Self {
             index,
             next_conn: Cell::new(index as u64 + shared.cores.len() as u64),
+            wall_offset_ms: Cell::new(shared.clock.now().wall_offset_ms()),
             scratch: RefCell::new(vec![0; 2 * SCRATCH_BYTES]),
             out: RefCell::default(),
             jobs: Jobs::default(),
@@ -115,6 +119,16 @@ impl Core {
     /// answer is older than one that the peer already has.
     pub(super) fn with_snapshot<T>(&self, call: impl FnOnce(&Arc<Snapshot>) -> T) -> T {
         call(self.snapshot.borrow_mut().load())
+    }
+
+    /// The time. The wall clock is read by the sweeper and carried on by the other one: what it is
+    /// for, a missing time stamp, does not need it better than that.
+    pub(super) fn now(&self) -> Now {
+        let mono_ms = self.shared.clock.mono_ms();
+        Now {
+            mono_ms,
+            wall_ms: self.wall_offset_ms.get() + mono_ms as i64,
+        }
     }
 
     pub(super) fn line(&self) -> &CoreLine {
@@ -279,7 +293,9 @@ impl Core {
         // An idle core must not pin an old snapshot.
         self.with_snapshot(|_| ());
         self.flush_gone();
-        let now_ms = self.shared.clock.mono_ms();
+        let now = self.shared.clock.now();
+        self.wall_offset_ms.set(now.wall_offset_ms());
+        let now_ms = now.mono_ms;
         self.permits.expire(self, now_ms);
         for connection in self.connections.borrow().values() {
             connection.check(now_ms);

@@ -72,7 +72,7 @@ impl Core {
                 continue;
             }
             let shared = &self.shared;
-            let wall_ms = shared.clock.now().wall_ms;
+            let wall_ms = self.now().wall_ms;
             let done = in_slices(job.run(&shared.keys, &shared.limits, wall_ms, &pace)).await;
             connection.finish_job(done);
         }
