@@ -125,6 +125,51 @@ fn a_reader_woken_by_something_else_is_awake() {
     assert_eq!(counter.wakes(), 1);
 }
 
+/// Pushes at the one moment at which a reader may be passed over: its last owner is the mailbox,
+/// which drops it while it registers the next waker.
+struct PushesWhenReplaced(Mailbox<u32>);
+
+impl Wake for PushesWhenReplaced {
+    fn wake(self: Arc<Self>) {}
+}
+
+impl Drop for PushesWhenReplaced {
+    fn drop(&mut self) {
+        assert_eq!(self.0.try_push(2), Ok(()));
+    }
+}
+
+#[test]
+fn an_item_that_arrives_between_look_and_sleep_is_found() {
+    let (mailbox, mut reader) = mailbox(4);
+    let pushes = Waker::from(Arc::new(PushesWhenReplaced(mailbox.clone())));
+    assert_eq!(
+        reader.poll_pop(&mut Context::from_waker(&pushes)),
+        Poll::Pending
+    );
+    drop(pushes);
+    assert_eq!(
+        mailbox.shared.queue.push(1),
+        Ok(()),
+        "put there unseen: the waker stays"
+    );
+    assert_eq!(reader.try_pop(), Some(1));
+
+    let counter = Counter::new();
+    let waker = Waker::from(Arc::clone(&counter));
+    assert_eq!(
+        reader.poll_pop(&mut Context::from_waker(&waker)),
+        Poll::Ready(2)
+    );
+    assert_eq!(
+        counter.wakes(),
+        0,
+        "the reader counted as awake when the item came"
+    );
+    assert_eq!(mailbox.try_push(3), Ok(()));
+    assert_eq!(counter.wakes(), 0, "and still does");
+}
+
 #[test]
 fn a_reader_that_moves_to_another_waker_is_woken_there() {
     let (mailbox, mut reader) = mailbox(4);
