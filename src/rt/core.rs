@@ -2,19 +2,17 @@
 
 use std::any::Any;
 use std::cell::Cell;
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::task::{Context, Poll};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
-use glommio::timer::Timer;
 use glommio::{Latency, LocalExecutor, LocalExecutorBuilder, Placement, Shares, TaskQueueHandle};
 
-use super::host;
+use super::{host, turn};
 
 /// Entries of each of the three rings of an executor. Every turn cancels a timer by searching a
 /// hash whose size follows this depth, and every idle connection has an entry in it: with the
@@ -22,21 +20,11 @@ use super::host;
 /// stops growing the hash at 4096.
 pub(super) const RING_DEPTH: usize = 4096;
 
-/// How long tasks may run before sockets, timers and other threads are looked at again, if all
-/// of them yield. The default of 100 ms gives stalls of 200 ms.
-const PREEMPT_TIMER: Duration = Duration::from_millis(2);
-
-/// The same while a task of [`Queue::Urgent`] is runnable.
-const URGENT_LATENCY: Duration = Duration::from_millis(1);
-
 /// The weight of glommio's default queue, given to the urgent one too.
 const FULL_SHARES: usize = 1000;
 
-/// The weight of the background queue: when it competes for whole preempt periods it gets 5 %.
+/// The weight of the background queue: when it competes without waiting it gets 5 %.
 const LOW_SHARES: usize = 50;
-
-/// A deadline that has passed when the executor next looks at its timers.
-const NEXT_TURN: Duration = Duration::from_micros(1);
 
 /// Where a task runs. Every core has each of these queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,9 +32,10 @@ pub enum Queue {
     /// Connections and everything else.
     Default,
     /// Tasks that other threads wake. Only for these does a wake from another thread interrupt
-    /// a busy core, within about 1 ms; a task of another queue is found at the next turn.
+    /// a busy core; a task of another queue is found when the core next looks around. They run
+    /// after at most 16 calls of [`yield_if_needed`](super::yield_if_needed) by other tasks.
     Urgent,
-    /// Long work in slices. It must use [`yield_to_io`] between its slices.
+    /// Long work in slices. It must use [`yield_to_io`](super::yield_to_io) between its slices.
     Background,
 }
 
@@ -148,16 +137,21 @@ where
             return Ok(());
         }
     };
-    let outcome = catch_unwind(AssertUnwindSafe(|| {
+    let panicked = Cell::new(None);
+    let ended = catch_unwind(AssertUnwindSafe(|| {
         executor.run(async {
             create_queues();
-            main().await;
+            spawn(Queue::Default, turn::heartbeat(), |_| {});
+            Contained::new(main(), |why| panicked.set(Some(why))).await;
         });
     }));
-    outcome.map_err(|payload| {
-        let panicked = Panicked::from_payload(&*payload);
-        on_panic(&panicked);
-        panicked
+    let why = match ended {
+        Ok(()) => panicked.take(),
+        Err(payload) => Some(Panicked::from_payload(&*payload)),
+    };
+    why.map_or(Ok(()), |why| {
+        on_panic(&why);
+        Err(why)
     })
 }
 
@@ -173,7 +167,7 @@ fn make_executor(cpu: usize) -> io::Result<LocalExecutor> {
             .ring_depth(RING_DEPTH)
             // becomes 64 KiB; the default of 10 MiB would be pinned in all three rings
             .io_memory(0)
-            .preempt_timer(PREEMPT_TIMER)
+            .preempt_timer(turn::NO_TIMER)
             .make()
     };
     match catch_unwind(build) {
@@ -191,7 +185,7 @@ fn create_queues() {
     let executor = glommio::executor();
     let full = Shares::Static(FULL_SHARES);
     let low = Shares::Static(LOW_SHARES);
-    let urgent = executor.create_task_queue(full, Latency::Matters(URGENT_LATENCY), "urgent");
+    let urgent = executor.create_task_queue(full, Latency::Matters(turn::NO_TIMER), "urgent");
     let background = executor.create_task_queue(low, Latency::NotImportant, "background");
     QUEUES.set(Some((urgent, background)));
 }
@@ -216,10 +210,7 @@ where
         Queue::Urgent => urgent,
         Queue::Background => background,
     };
-    let task = Contained {
-        future: Some(future),
-        on_panic: Some(on_panic),
-    };
+    let task = Contained::new(future, on_panic);
     match glommio::spawn_local_into(task, handle) {
         Ok(task) => drop(task.detach()),
         Err(error) => panic!("a queue of this core is gone: {error}"),
@@ -231,6 +222,18 @@ where
 struct Contained<F, P> {
     future: Option<F>,
     on_panic: Option<P>,
+    /// It gave way at the end of its last poll, rather than waited for something.
+    gave_way: bool,
+}
+
+impl<F, P> Contained<F, P> {
+    fn new(future: F, on_panic: P) -> Self {
+        Self {
+            future: Some(future),
+            on_panic: Some(on_panic),
+            gave_way: false,
+        }
+    }
 }
 
 impl<F, P> Future for Contained<F, P>
@@ -242,15 +245,17 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         // SAFETY: `future` stays where it is: it is only polled through the pin made below, and
-        // dropped in place by `Pin::set`. `on_panic` is never pinned, and there is no `Drop`.
+        // dropped in place by `Pin::set`. The other fields are not pinned, and there is no `Drop`.
         let this = unsafe { self.get_unchecked_mut() };
         // SAFETY: as above; `self` was pinned, so the field is too.
         let mut future = unsafe { Pin::new_unchecked(&mut this.future) };
         let Some(running) = future.as_mut().as_pin_mut() else {
             return Poll::Ready(());
         };
+        turn::begin(this.gave_way);
         let polled = catch_unwind(AssertUnwindSafe(|| running.poll(cx)));
         if matches!(polled, Ok(Poll::Pending)) {
+            this.gave_way = turn::gave_way();
             return Poll::Pending;
         }
         let dropped = catch_unwind(AssertUnwindSafe(|| future.set(None)));
@@ -262,43 +267,4 @@ where
         }
         Poll::Ready(())
     }
-}
-
-/// Waits for at least `duration`; a busy core may add a few milliseconds.
-pub async fn sleep(duration: Duration) {
-    Timer::new(duration).await;
-}
-
-/// Lets the other runnable tasks of this queue go first. Sockets are not looked at.
-pub async fn yield_now() {
-    futures_lite::future::yield_now().await;
-}
-
-/// Gives the thread back if a preempt period is over or something urgent came in; otherwise
-/// costs two loads. A task that can go on for long must call it often: while any task is
-/// runnable, sockets, timers and other threads are only looked at then.
-pub async fn yield_if_needed() {
-    glommio::yield_if_needed().await;
-}
-
-/// Gives the thread back until sockets, timers and other threads have been looked at, and what
-/// they made runnable has had its turn.
-///
-/// A task in slices must use this: one that only yields stays runnable, and the executor then
-/// looks at sockets no more often than every preempt period (2 ms), whatever its shares.
-pub async fn yield_to_io() {
-    let mut timer = Timer::new(NEXT_TURN);
-    let mut waiting = false;
-    poll_fn(|cx| {
-        if waiting {
-            return Pin::new(&mut timer).poll(cx).map(drop);
-        }
-        waiting = true;
-        // The thread may have lost its CPU for longer than that, but this must not go on at once.
-        while Pin::new(&mut timer).poll(cx).is_ready() {
-            timer.reset(NEXT_TURN);
-        }
-        Poll::Pending
-    })
-    .await;
 }

@@ -27,13 +27,13 @@ mod core;
 mod host;
 mod net;
 mod stream;
+mod turn;
 
-pub use self::core::{
-    CoreHandle, Panicked, Queue, sleep, spawn, spawn_core, yield_if_needed, yield_now, yield_to_io,
-};
+pub use self::core::{CoreHandle, Panicked, Queue, spawn, spawn_core};
 pub use host::{
     IoUringStatus, io_uring_status, memlock_limit_bytes, memlock_needed_bytes, prepare_process,
     raise_descriptor_limit, usable_cpus,
 };
 pub use net::{ListenOptions, Listener, PortProbe, connect, connect_within, listen, probe_bind};
 pub use stream::Stream;
+pub use turn::{sleep, yield_if_needed, yield_now, yield_to_io};

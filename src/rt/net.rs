@@ -12,8 +12,8 @@ use futures_lite::io::AsyncRead;
 use glommio::net::TcpStream;
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 
-use super::core::sleep;
 use super::stream::Stream;
+use super::turn::sleep;
 
 /// How a listening socket is made.
 #[derive(Clone, Copy, Debug)]

@@ -232,41 +232,102 @@ fn a_busy_core_hears_an_urgent_wake_soon() {
     );
 }
 
-/// Two ends of one connection live on one core, beside work in slices of 200 µs. After a send the
-/// other end must be heard before the work has gone on for more than a few slices.
-#[test]
-fn work_in_slices_lets_sockets_be_heard_in_between() {
+/// Two ends of one connection live on one core, beside a task of `queue` that never waits: steps
+/// of 200 µs, each followed by `step`. Returns how many steps were taken between each send and
+/// its arrival, ascending.
+fn steps_per_message<F>(queue: Queue, step: fn() -> F) -> Vec<usize>
+where
+    F: Future<Output = ()> + 'static,
+{
     const ROUNDS: usize = 50;
-    let mut slices = on_core(|| async {
+    let mut steps = on_core(move || async move {
         let (addr, listener) = bound();
         let mut near = namesrv::rt::connect(addr, None).await.unwrap();
         let mut far = Stream::from_fd(listener.accept().await.unwrap());
-        let turn = Rc::new(Cell::new(0_usize));
+        let taken = Rc::new(Cell::new(0_usize));
         let done = Rc::new(Cell::new(false));
-        let (count, end) = (Rc::clone(&turn), Rc::clone(&done));
+        let (count, end) = (Rc::clone(&taken), Rc::clone(&done));
         let work = async move {
             while !end.get() {
                 let start = Instant::now();
                 while start.elapsed() < Duration::from_micros(200) {}
                 count.set(count.get() + 1);
-                yield_to_io().await;
+                step().await;
             }
         };
-        spawn(Queue::Background, work, |panicked: Panicked| {
-            panic!("{panicked}")
-        });
-        let mut slices = Vec::new();
+        spawn(queue, work, |panicked: Panicked| panic!("{panicked}"));
+        let mut steps = Vec::new();
         for _ in 0..ROUNDS {
-            let before = turn.get();
+            let before = taken.get();
             send_all(&mut near, b"?").await.unwrap();
             assert_eq!(recv(&mut far, &mut [0; 8]).await.unwrap(), 1);
-            slices.push(turn.get() - before);
+            steps.push(taken.get() - before);
         }
         done.set(true);
-        slices
+        steps
     });
-    slices.sort_unstable();
-    assert!(slices[ROUNDS / 2] <= 3, "slices per message: {slices:?}");
+    steps.sort_unstable();
+    steps
+}
+
+#[test]
+fn work_in_slices_lets_sockets_be_heard_in_between() {
+    let steps = steps_per_message(Queue::Background, yield_to_io);
+    assert!(steps[steps.len() / 2] <= 3, "{steps:?}");
+}
+
+/// 1 ms are 5 steps; one more may be under way, and one for each yield.
+#[test]
+fn a_task_that_never_waits_lets_sockets_be_heard_each_millisecond() {
+    for steps in [
+        steps_per_message(Queue::Default, yield_if_needed),
+        steps_per_message(Queue::Default, yield_now),
+        steps_per_message(Queue::Background, yield_if_needed),
+    ] {
+        assert!(steps[steps.len() / 2] <= 10, "{steps:?}");
+    }
+}
+
+/// Three tasks that never wait keep the default queue full; one of the urgent queue is woken on
+/// the same core, and must run after no more than 16 of their calls.
+#[test]
+fn an_urgent_task_woken_on_its_own_core_goes_first_soon() {
+    const WAKES: usize = 30;
+    let mut calls = on_core(|| async {
+        let (to_urgent, mut reader) = mailbox::<usize>(1);
+        let taken = Rc::new(Cell::new(0_usize));
+        let seen = Rc::new(RefCell::new(Vec::new()));
+        let (count, notes) = (Rc::clone(&taken), Rc::clone(&seen));
+        let urgent = async move {
+            loop {
+                let at = poll_fn(|cx| reader.poll_pop(cx)).await;
+                notes.borrow_mut().push(count.get() - at);
+            }
+        };
+        spawn(Queue::Urgent, urgent, |panicked: Panicked| {
+            panic!("{panicked}")
+        });
+        sleep(Duration::from_millis(1)).await;
+        for _ in 0..3 {
+            let (taken, seen) = (Rc::clone(&taken), Rc::clone(&seen));
+            let to_urgent = to_urgent.clone();
+            task(async move {
+                while seen.borrow().len() < WAKES {
+                    let start = Instant::now();
+                    while start.elapsed() < Duration::from_micros(10) {}
+                    taken.set(taken.get() + 1);
+                    let _ = to_urgent.try_push(taken.get());
+                    yield_if_needed().await;
+                }
+            });
+        }
+        while seen.borrow().len() < WAKES {
+            sleep(Duration::from_millis(1)).await;
+        }
+        seen.take()
+    });
+    calls.sort_unstable();
+    assert!(calls[WAKES / 2] <= 18, "{calls:?}");
 }
 
 #[test]
