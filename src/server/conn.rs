@@ -25,7 +25,10 @@ use crate::wire::reply::Output;
 
 /// Serves a connection until it ends.
 pub(super) async fn serve(core: Rc<Core>, connection: Rc<Connection>, stream: Stream) {
-    let session = Session::new(core.index, connection.id);
+    let mut session = Session::new(core.index, connection.id);
+    if !core.may_administer(&stream) {
+        session.forbid_admin();
+    }
     let mut task = Task {
         guard: Guard { core, connection },
         stream,
@@ -440,6 +443,7 @@ impl Task {
                 limits: &shared.limits,
                 keys: &shared.keys,
                 now: self.now,
+                leaving: shared.leaving.load(Ordering::Relaxed),
                 unchanged_rule: true,
             };
             if self.unsent.is_empty() {

@@ -121,6 +121,19 @@ impl Core {
         call(self.snapshot.borrow_mut().load())
     }
 
+    /// Whether `namesrv.adminAllow` lets the peer administer: everybody when it is empty.
+    pub(super) fn may_administer(&self, stream: &Stream) -> bool {
+        self.with_snapshot(|snapshot| {
+            let allowed = &snapshot.settings.admin_allow;
+            let peer = || {
+                stream
+                    .peer_addr()
+                    .is_ok_and(|peer| allowed.contains(peer.ip()))
+            };
+            allowed.0.is_empty() || peer()
+        })
+    }
+
     /// The time. The wall clock is read by the sweeper and carried on by the other one: what it is
     /// for, a missing time stamp, does not need it better than that.
     pub(super) fn now(&self) -> Now {

@@ -40,6 +40,8 @@ pub(super) struct Shared {
     pub(super) parsed: Budget,
     /// Bytes that connections keep between turns.
     pub(super) kept_bytes: AtomicUsize,
+    /// The process will stop soon: newer peers are told to go away.
+    pub(super) leaving: AtomicBool,
     /// The process has been told to stop: accept nothing, finish what was read.
     pub(super) stopping: AtomicBool,
     pub(super) counters: Counters,

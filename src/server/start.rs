@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use ahash::RandomState;
@@ -61,6 +61,7 @@ pub(super) fn run(plan: &Plan) -> i32 {
         Ok((shared, cores, mut signals)) => {
             signals.forever().next();
             tracing::info!("told to stop");
+            leave(&shared, &mut signals);
             shared.stop();
             finish(&cores);
             0
@@ -88,8 +89,30 @@ fn start_all(plan: &Plan) -> Result<Running, Vec<String>> {
     let line =
         format!("The Name Server boot success. serializeType={serialize}, address {host}:{port}");
     println!("{line}");
+    if plan.settings.admin_allow.0.is_empty() && !checked.addr.ip().is_loopback() {
+        tracing::warn!(
+            "everybody who reaches this port may change routes and settings; \
+             namesrv.adminAllow limits that to address ranges"
+        );
+    }
     tracing::info!(cpus = ?checked.cpus, connections = checked.max_connections, "{line}");
     Ok((shared, cores, signals))
+}
+
+/// `enableShutdownGracefully`: goes on serving for a while, and tells peers that know it to go
+/// away. A second signal ends the while.
+fn leave(shared: &Shared, signals: &mut Signals) {
+    let settings = Arc::clone(&shared.published.load().settings);
+    if !settings.enable_shutdown_gracefully {
+        return;
+    }
+    shared.leaving.store(true, Ordering::Relaxed);
+    let wait = Duration::from_secs(settings.shutdown_wait_time_seconds.into());
+    tracing::info!(seconds = wait.as_secs(), "peers are told to go away");
+    let end = Instant::now() + wait;
+    while Instant::now() < end && signals.pending().next().is_none() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 /// Waits for the cores to end, but not for ever.
@@ -386,6 +409,7 @@ fn make_parts(plan: &Plan, checked: &Checked) -> Result<Parts, String> {
         large_frames: Budget::new(limits.large_frames_total_bytes),
         parsed: Budget::new(limits.parsed_total_bytes),
         kept_bytes: AtomicUsize::new(0),
+        leaving: AtomicBool::new(false),
         stopping: AtomicBool::new(false),
         counters: Counters::default(),
         keys,

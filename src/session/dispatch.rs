@@ -27,6 +27,13 @@ impl Session {
         out: &mut Output,
     ) -> Option<Next> {
         let reply = Reply::to(header, env);
+        // Compared as a signed number, so that a negative version counts as old
+        // (`NettyRemotingAbstract.processRequestCommand`).
+        if env.leaving && header.version > version::V5_3_1 {
+            let (code, remark) = (response::GO_AWAY, Some(remark::GO_AWAY));
+            reply.write(out, code, remark, ReplyExt::None, |_| {});
+            return None;
+        }
         if !self.admin && is_admin(header.code) {
             let remark = Some(NOT_ALLOWED);
             reply.write(out, response::NO_PERMISSION, remark, ReplyExt::None, |_| {});

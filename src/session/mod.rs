@@ -45,6 +45,8 @@ pub struct Env<'a> {
     pub keys: &'a DigestKeys,
     /// The time.
     pub now: Now,
+    /// The server is about to stop and says so: peers that know GO_AWAY are told to leave.
+    pub leaving: bool,
     /// Whether a registration equal to the last one may be answered without the writer; off only
     /// in tests that show that it makes no difference.
     pub unchanged_rule: bool,

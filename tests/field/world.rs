@@ -309,6 +309,7 @@ fn env<'a>(snapshot: &'a Arc<Snapshot>, limits: &'a Limits, keys: &'a DigestKeys
         limits,
         keys,
         now: Now::default(),
+        leaving: false,
         unchanged_rule: true,
     }
 }

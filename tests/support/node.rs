@@ -323,6 +323,7 @@ fn env<'a>(
         limits,
         keys,
         now,
+        leaving: false,
         unchanged_rule,
     }
 }
