@@ -13,6 +13,7 @@ use super::start::{Plan, run};
 use crate::route::kv::Kv;
 use crate::settings::limits::Limits;
 use crate::settings::load::{Sources, Warning, tls_config_file};
+use crate::settings::values::{AdminAddress, TlsMode};
 use crate::settings::{Settings, Surroundings, print};
 
 /// Status of a start that failed, as Java's.
@@ -83,6 +84,10 @@ fn prepare(options: &Options) -> Result<Prepared, Vec<String>> {
         let stamp = now.format("%Y-%m-%d %H:%M:%S").to_string();
         return Ok(Prepared::Print(print::java_fields(&settings, &stamp)));
     }
+    let missing = missing_features(&settings);
+    if !missing.is_empty() {
+        return Err(missing);
+    }
     let limits = Limits::with_settings(&settings);
     let kv = load_kv(&settings, &limits)?;
     if options.check {
@@ -134,6 +139,32 @@ fn load(
     sources.tls_file = tls.as_deref();
     Settings::from_properties(&sources, &surroundings)
         .map_err(|problems| problems.iter().map(ToString::to_string).collect())
+}
+
+/// Settings that ask for what this version does not have yet: a server that ignored them would
+/// let plain connections in where none are wanted, or leave an operator without a page.
+fn missing_features(settings: &Settings) -> Vec<String> {
+    let mut missing = Vec::new();
+    if settings.tls.mode == TlsMode::Enforcing {
+        missing.push(
+            "tls.server.mode=enforcing: this version has no TLS; a proxy in front can end it, and \
+             tls.server.mode=disabled says that plain connections are wanted"
+                .to_owned(),
+        );
+    }
+    if matches!(settings.admin_address, AdminAddress::At(..)) {
+        missing.push(
+            "namesrv.adminAddress: this version has no HTTP pages yet; leave the key out, or say off"
+                .to_owned(),
+        );
+    }
+    if !settings.trusted_proxies.0.is_empty() {
+        missing.push(
+            "namesrv.trustedProxies: this version does not read PROXY lines yet; leave the key out"
+                .to_owned(),
+        );
+    }
+    missing
 }
 
 /// A file that is missing, or a directory in its place, is an empty table, as in Java.
