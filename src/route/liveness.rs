@@ -1,7 +1,7 @@
 //! The shared clock of each live broker: the one thing about a broker that serving cores change
 //! themselves, so that heartbeats and unchanged registrations never reach the writer.
 //!
-//! A clock holds the monotonic millisecond at which its broker was last heard of, or [`DEAD`].
+//! A clock holds the monotonic millisecond at which its broker was last heard of, or DEAD.
 //! Cores raise it by compare-and-swap from any value but DEAD; only the writer makes it DEAD, and
 //! an expiry only from exactly the value that it judged. So either the heartbeat came first and
 //! the expiry gives up, or the expiry came first and the sender of the heartbeat sees it.

@@ -62,6 +62,8 @@ impl Drop for Guard {
     fn drop(&mut self) {
         let (shared, connection) = (&self.core.shared, &self.connection);
         connection.over.set(true);
+        // After a panic it may hold a part of an answer, which must not go to the next connection.
+        self.core.out.borrow_mut().clear();
         if let Permit::Granted(bytes) = connection.permit.replace(Permit::None) {
             shared.release_large(bytes);
         }
@@ -109,7 +111,7 @@ impl Task {
     fn turn(&mut self, cx: &mut Context<'_>) -> Poll<Option<EndReason>> {
         self.guard.connection.register(cx.waker());
         self.now = self.guard.core.now();
-        let told = self.guard.connection.end.get();
+        let told = self.told();
         if let Some(reason) = told.filter(|reason| *reason != EndReason::Stopping) {
             return Poll::Ready(Some(reason));
         }
@@ -136,6 +138,24 @@ impl Task {
         }
         self.account();
         if worked { AGAIN } else { Poll::Pending }
+    }
+
+    /// The order to end that is in force. One that came because the last broker expired waits for
+    /// what is under way, and is void if that has brought a broker back.
+    fn told(&self) -> Option<EndReason> {
+        let told = self.guard.connection.end.get()?;
+        if told == EndReason::Expired {
+            if self.session.outstanding() > 0 || self.job_runs {
+                return None;
+            }
+            if self.session.has_live_broker() {
+                let stopping = self.guard.core.shared.is_stopping();
+                let instead = stopping.then_some(EndReason::Stopping);
+                self.guard.connection.end.set(instead);
+                return instead;
+            }
+        }
+        Some(told)
     }
 
     /// Nothing is left to do for a connection that has no future.

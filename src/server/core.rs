@@ -35,6 +35,8 @@ pub(super) const SCRATCH_BYTES: usize = 64 * 1024;
 
 /// Between two looks at idle connections; also how old a core's snapshot handle may get.
 const SWEEP_MS: u64 = 250;
+/// Connections are looked at once in so many sweeps.
+const SWEEPS_PER_CHECK: u64 = 4;
 /// A core hands a new connection over when its own count is above this much of the mean ...
 const BALANCE_RATIO: f64 = 1.1;
 /// ... and this many more.
@@ -58,6 +60,7 @@ pub(super) struct Core {
     snapshot: RefCell<Handle>,
     connections: RefCell<HashMap<u64, Rc<Connection>, RandomState>>,
     next_conn: Cell<u64>,
+    sweeps: Cell<u64>,
     /// Wall clock less monotonic clock.
     wall_offset_ms: Cell<i64>,
     /// Ends of connections that found the mailbox full; they go before any other command.
@@ -75,6 +78,7 @@ impl Core {
         Self {
             index,
             next_conn: Cell::new(index as u64 + shared.cores.len() as u64),
+            sweeps: Cell::new(0),
             wall_offset_ms: Cell::new(shared.clock.now().wall_offset_ms()),
             scratch: RefCell::new(vec![0; 2 * SCRATCH_BYTES]),
             out: RefCell::default(),
@@ -310,8 +314,10 @@ impl Core {
         self.wall_offset_ms.set(now.wall_offset_ms());
         let now_ms = now.mono_ms;
         self.permits.expire(self, now_ms);
-        for connection in self.connections.borrow().values() {
-            connection.check(now_ms);
+        if self.sweeps.replace(self.sweeps.get() + 1) % SWEEPS_PER_CHECK == 0 {
+            for connection in self.connections.borrow().values() {
+                connection.check(now_ms);
+            }
         }
         self.close_hoarders();
     }

@@ -224,7 +224,7 @@ impl Session {
     pub fn overloaded(&mut self, origin: Origin, env: &Env<'_>, out: &mut Output) {
         self.outstanding -= 1;
         self.persisting = false;
-        self.accepted.clear();
+        self.accepted.iter_mut().for_each(|a| a.proof = None);
         self.busy(origin.opaque, origin.oneway, env, out);
     }
 
@@ -252,11 +252,11 @@ impl Session {
                 self.remember(registered.accepted, env.limits);
             }
             Outcome::Conflict(identity) => {
-                self.forget(&identity.cluster, &identity.broker_addr);
+                self.distrust(&identity.cluster, &identity.broker_addr);
                 reply.registered(out, None);
             }
             Outcome::Refused(identity, refusal) => {
-                self.forget(&identity.cluster, &identity.broker_addr);
+                self.distrust(&identity.cluster, &identity.broker_addr);
                 let remark = match refusal {
                     Refusal::SingleTopic => remark::REGISTER_FAILED,
                     Refusal::Limit(reason) => reason,
@@ -337,19 +337,26 @@ impl Session {
         reply.write(out, response::SYSTEM_BUSY, remark, ReplyExt::None, |_| {});
     }
 
-    fn remember(&mut self, accepted: Accepted, limits: &Limits) {
-        self.forget(&accepted.cluster, &accepted.addr);
-        if accepted.proof.is_some() {
-            if self.accepted.len() >= limits.accepted_per_connection {
-                self.accepted.remove(0);
-            }
-            self.accepted.push(accepted);
-        }
+    /// Whether a broker that this connection registered is alive, as far as is remembered.
+    pub fn has_live_broker(&self) -> bool {
+        self.accepted.iter().any(|a| a.live.is_alive())
     }
 
-    fn forget(&mut self, cluster: &str, addr: &str) {
-        self.accepted
-            .retain(|a| *a.cluster != *cluster || *a.addr != *addr);
+    fn remember(&mut self, accepted: Accepted, limits: &Limits) {
+        let same = |a: &Accepted| *a.cluster == *accepted.cluster && *a.addr == *accepted.addr;
+        self.accepted.retain(|a| !same(a));
+        if self.accepted.len() >= limits.accepted_per_connection {
+            self.accepted.remove(0);
+        }
+        self.accepted.push(accepted);
+    }
+
+    /// A repetition of this broker's registration must take the full path.
+    fn distrust(&mut self, cluster: &str, addr: &str) {
+        let same = |a: &&mut Accepted| *a.cluster == *cluster && *a.addr == *addr;
+        for accepted in self.accepted.iter_mut().filter(same) {
+            accepted.proof = None;
+        }
     }
 }
 

@@ -106,7 +106,7 @@ impl Session {
                 self.submit_as(job.opaque, job.oneway, command)
             }
             Err(remark) => {
-                self.forget(&job.identity.cluster, &job.identity.broker_addr);
+                self.distrust(&job.identity.cluster, &job.identity.broker_addr);
                 let reply = Reply {
                     opaque: job.opaque,
                     oneway: job.oneway,
