@@ -103,6 +103,9 @@ struct Large {
     skipped: usize,
 }
 
+/// One receive of a large frame.
+const LARGE_RECEIVE_BYTES: usize = 128 * 1024;
+
 /// A turn that did something.
 const AGAIN: Poll<Option<EndReason>> = Poll::Ready(None);
 
@@ -224,6 +227,11 @@ impl Task {
 
     /// One receive, and all frames in it.
     fn receive(&mut self, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        if self.large.is_some() && self.input.is_empty() {
+            if let Permit::Granted(_) = self.guard.connection.permit() {
+                return self.receive_large(cx);
+            }
+        }
         let core = Rc::clone(&self.guard.core);
         let mut scratch = core.scratch.borrow_mut();
         let kept = self.input.len();
@@ -244,6 +252,34 @@ impl Task {
             self.input.extend_from_slice(&input[used..]);
         } else if kept > 0 {
             self.input = Vec::new();
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// One receive of a large frame, straight into its buffer, which grows as bytes arrive: a
+    /// length that is only claimed reserves nothing.
+    fn receive_large(&mut self, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        let Some(large) = &mut self.large else {
+            return Poll::Pending;
+        };
+        let filled = large.buf.len();
+        let room = (large.total - filled).min(LARGE_RECEIVE_BYTES);
+        if large.buf.capacity() < filled + room {
+            let more = (large.total - filled).min(filled.max(2 * LARGE_RECEIVE_BYTES));
+            large.buf.reserve_exact(more);
+        }
+        large.buf.resize(filled + room, 0);
+        let received = self.stream.poll_recv(cx, &mut large.buf[filled..]);
+        let got = match &received {
+            Poll::Ready(Ok(got)) => *got,
+            Poll::Ready(Err(_)) | Poll::Pending => 0,
+        };
+        large.buf.truncate(filled + got);
+        let complete = large.buf.len() == large.total;
+        if std::task::ready!(received)? == 0 {
+            self.at_end = true;
+        } else if complete {
+            self.finish_large();
         }
         Poll::Ready(Ok(()))
     }
@@ -344,12 +380,18 @@ impl Task {
         if taken < missing {
             return taken;
         }
+        self.finish_large();
+        taken
+    }
+
+    /// Handles a large frame that is complete, or refuses one that was thrown away.
+    fn finish_large(&mut self) {
         let Some(large) = self.large.take() else {
-            return taken;
+            return;
         };
         self.active();
         self.guard.connection.deadline_ms.set(None);
-        let next = if permit == Permit::Refused {
+        let next = if self.guard.connection.permit() == Permit::Refused {
             self.guard.connection.set_permit(Permit::None);
             count(&self.guard.core.shared.counters.overloaded);
             self.with_session(|s, env, out| s.large_refused(&large.buf, env, out))
@@ -358,7 +400,6 @@ impl Task {
             self.with_session(|s, env, out| s.large(&frame, env, out))
         };
         self.follow(next);
-        taken
     }
 
     /// Gives the memory of a large frame back once its command has been applied.

@@ -385,10 +385,9 @@ fn listener(plan: &Plan, checked: &Checked) -> Result<OwnedFd, String> {
 
 fn make_parts(plan: &Plan, checked: &Checked) -> Result<Parts, String> {
     let limits = plan.limits.clone();
-    let seeds = random_seeds()?;
-    let [a, b, c, d, e, f, g, h, i, j, k, l] = seeds;
+    let [a, b, c, d] = random_words()?;
     let hasher = RandomState::with_seeds(a, b, c, d);
-    let keys = DigestKeys::new([e, f, g, h, i, j, k, l]);
+    let keys = DigestKeys::new(random_words()?);
     let settings = Arc::new(plan.settings.clone());
     let table = Table::new(hasher.clone(), settings, Arc::new(plan.kv.clone()), &limits);
     let places = plan.settings.default_thread_pool_queue_capacity as usize;
@@ -425,10 +424,10 @@ fn make_parts(plan: &Plan, checked: &Checked) -> Result<Parts, String> {
 }
 
 /// Secret numbers for hashes and digests.
-fn random_seeds() -> Result<[u64; 12], String> {
-    let mut seeds = [0; 12];
-    for seed in &mut seeds {
-        *seed = getrandom::u64().map_err(|error| format!("no random numbers: {error}"))?;
+fn random_words<const N: usize>() -> Result<[u64; N], String> {
+    let mut words = [0; N];
+    for word in &mut words {
+        *word = getrandom::u64().map_err(|error| format!("no random numbers: {error}"))?;
     }
-    Ok(seeds)
+    Ok(words)
 }

@@ -1,11 +1,11 @@
 //! Work of a session that takes longer than a turn may: digesting and parsing registrations,
 //! making large answers. Runs in slices on the connection's own core.
 
-use std::hash::{BuildHasher, Hash, Hasher};
+use std::fmt;
 use std::sync::Arc;
 
-use ahash::{AHasher, RandomState};
 use bytes::Bytes;
+use twox_hash::xxhash3_128::Hasher;
 
 use super::{Env, Next, Reply, Session};
 use crate::route::Form;
@@ -24,6 +24,9 @@ pub(super) const BODY_CRC32: &str = "bodyCrc32";
 
 /// Hashing and checksums are some sixteen times faster than lexing.
 const DIGEST_BYTES_PER_UNIT: usize = 16;
+
+/// Between two reports of progress.
+const CHUNK_BYTES: usize = 2 * SLICE_UNITS;
 
 /// Something to run in slices.
 #[derive(Debug)]
@@ -219,61 +222,80 @@ impl Session {
     }
 }
 
-/// Two keyed hashers, whose 128 bits together stand for a registration: a stranger who does not
-/// know the keys cannot make two that look equal.
-#[derive(Clone, Debug)]
-pub struct DigestKeys(RandomState, RandomState);
+/// Key of the digests that stand for registrations: a stranger who does not know it cannot make
+/// two registrations that look equal. XXH3 with a secret of our own, 128 bits.
+#[derive(Clone)]
+pub struct DigestKeys {
+    seed: u64,
+    secret: [u8; SECRET_BYTES],
+}
+
+/// What XXH3 wants at least.
+const SECRET_BYTES: usize = 136;
+
+impl fmt::Debug for DigestKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("DigestKeys(secret)")
+    }
+}
 
 impl DigestKeys {
-    /// Keys from eight random numbers.
-    pub fn new(seeds: [u64; 8]) -> Self {
-        let [a, b, c, d, e, f, g, h] = seeds;
-        Self(
-            RandomState::with_seeds(a, b, c, d),
-            RandomState::with_seeds(e, f, g, h),
-        )
+    /// A key from eight random numbers, stretched to the length that is needed.
+    pub fn new(words: [u64; 8]) -> Self {
+        let mut secret = [0; SECRET_BYTES];
+        for (at, place) in secret.chunks_mut(16).enumerate() {
+            let mut input = [0; 9 * 8];
+            for (bytes, word) in input
+                .chunks_exact_mut(8)
+                .zip(words.iter().chain(&[at as u64]))
+            {
+                bytes.copy_from_slice(&word.to_le_bytes());
+            }
+            let stretched = Hasher::oneshot_with_seed(words[at % 8], &input).to_le_bytes();
+            place.copy_from_slice(&stretched[..place.len()]);
+        }
+        let seed = words[0] ^ words[7].rotate_left(32);
+        Self { seed, secret }
     }
 
     /// Digest of the ext fields, in their order. The checksum is left out: it changes with the
     /// part of the body that nobody reads.
     pub(super) fn ext(&self, ext: &ExtFields<'_>) -> u128 {
-        let mut hashers = self.hashers();
-        for (key, value) in ext.fields.iter().filter(|(key, _)| key != BODY_CRC32) {
-            for hasher in &mut hashers {
-                (&**key, &**value).hash(hasher);
-            }
-        }
-        join(hashers)
+        let fields = ext.fields.iter().filter(|(key, _)| key != BODY_CRC32);
+        fields.fold(0, |digest, (key, value)| {
+            let digest = self.chain(digest, key.as_bytes());
+            self.chain(digest, value.as_bytes())
+        })
     }
 
     /// Digest of a whole registration. `mappingDataVersion`, which the NameServer does not read
     /// and which Java brokers since 5.0 stamp anew each time, is left out.
     pub(super) async fn registration(&self, ext: u128, body: &[u8], pace: &Pace) -> u128 {
-        let mut hashers = self.hashers();
         let unread = register::unread_part(body);
-        for hasher in &mut hashers {
-            hasher.write_u128(ext);
-            hasher.write_usize(unread.start);
-        }
+        let mut digest = ext;
         for part in [&body[..unread.start], &body[unread.end..]] {
-            for chunk in part.chunks(SLICE_UNITS) {
-                for hasher in &mut hashers {
-                    hasher.write(chunk);
-                }
+            digest = self.chain(digest, &(part.len() as u64).to_le_bytes());
+            for chunk in part.chunks(CHUNK_BYTES) {
+                digest = self.chain(digest, chunk);
                 pace.step(chunk.len() / DIGEST_BYTES_PER_UNIT).await;
             }
         }
-        join(hashers)
+        digest
     }
 
-    fn hashers(&self) -> [AHasher; 2] {
-        [self.0.build_hasher(), self.1.build_hasher()]
+    /// Digest of a sequence that goes on with `next`.
+    fn chain(&self, digest: u128, next: &[u8]) -> u128 {
+        let mut link = [0; 32];
+        link[..16].copy_from_slice(&digest.to_le_bytes());
+        link[16..].copy_from_slice(&self.hash(next).to_le_bytes());
+        self.hash(&link)
     }
-}
 
-fn join(hashers: [AHasher; 2]) -> u128 {
-    let [high, low] = hashers.map(|hasher| u128::from(hasher.finish()));
-    high << 64 | low
+    fn hash(&self, bytes: &[u8]) -> u128 {
+        Hasher::oneshot_with_seed_and_secret(self.seed, &self.secret, bytes)
+            // Only a secret that is too short fails, and this one is not.
+            .unwrap_or_else(|_| Hasher::oneshot_with_seed(self.seed, bytes))
+    }
 }
 
 /// CRC-32 of the body as sent, without its top bit, as `RegisterBrokerBody`'s senders compute it.
@@ -283,9 +305,47 @@ pub(super) async fn crc_matches(body: &[u8], expected: i32, pace: &Pace) -> bool
         return true;
     }
     let mut crc = crc32fast::Hasher::new();
-    for chunk in body.chunks(SLICE_UNITS) {
+    for chunk in body.chunks(CHUNK_BYTES) {
         crc.update(chunk);
         pace.step(chunk.len() / DIGEST_BYTES_PER_UNIT).await;
     }
     crc.finalize() & 0x7FFF_FFFF == expected as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::pace::run_to_end;
+
+    #[test]
+    fn digests_depend_on_the_key_and_on_every_byte() {
+        let keys = DigestKeys::new([1, 2, 3, 4, 5, 6, 7, 8]);
+        let other = DigestKeys::new([1, 2, 3, 4, 5, 6, 7, 9]);
+        let digest = |keys: &DigestKeys, body: &[u8]| {
+            run_to_end(keys.registration(7, body, &Pace::default()))
+        };
+        for len in [0, 1, 300, CHUNK_BYTES, 3 * CHUNK_BYTES + 5] {
+            let body = vec![b'x'; len];
+            let whole = digest(&keys, &body);
+            assert_eq!(whole, digest(&keys, &body));
+            assert_ne!(whole, digest(&other, &body));
+            for at in [0, len / 2, len.saturating_sub(1)] {
+                let mut changed = body.clone();
+                if let Some(byte) = changed.get_mut(at) {
+                    *byte = b'y';
+                    assert_ne!(whole, digest(&keys, &changed), "{len} {at}");
+                }
+            }
+            let longer = [&body[..], b"x"].concat();
+            assert_ne!(whole, digest(&keys, &longer));
+        }
+    }
+
+    #[test]
+    fn checksums_have_31_bits_and_0_is_none() {
+        let matches = |body: &[u8], crc| run_to_end(crc_matches(body, crc, &Pace::default()));
+        assert!(matches(b"123456789", 0xCBF4_3926_u32 as i32 & 0x7FFF_FFFF));
+        assert!(!matches(b"123456789", 0xCBF4_3926_u32 as i32));
+        assert!(matches(b"123456789", 0));
+    }
 }
