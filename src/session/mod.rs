@@ -223,6 +223,7 @@ impl Session {
     /// The writer's queue had no place for what [`Next::Submit`] brought.
     pub fn overloaded(&mut self, origin: Origin, env: &Env<'_>, out: &mut Output) {
         self.outstanding -= 1;
+        // The command that found no place is the last one.
         self.persisting = false;
         self.accepted.iter_mut().for_each(|a| a.proof = None);
         self.busy(origin.opaque, origin.oneway, env, out);
@@ -231,7 +232,8 @@ impl Session {
     /// The writer has published what came of a command of this connection.
     pub fn outcome(&mut self, origin: Origin, outcome: Outcome, env: &Env<'_>, out: &mut Output) {
         self.outstanding -= 1;
-        self.persisting = false;
+        // Nothing is submitted behind a change that must be written, so its outcome is the last.
+        self.persisting &= self.outstanding > 0;
         let reply = Reply {
             opaque: origin.opaque,
             oneway: origin.oneway,
