@@ -63,7 +63,7 @@ pub(super) fn run(plan: &Plan) -> i32 {
             tracing::info!("told to stop");
             leave(&shared, &mut signals);
             shared.stop();
-            finish(&cores);
+            finish(&cores, &mut signals);
             0
         }
         Err(problems) => {
@@ -115,10 +115,14 @@ fn leave(shared: &Shared, signals: &mut Signals) {
     }
 }
 
-/// Waits for the cores to end, but not for ever.
-fn finish(cores: &[CoreHandle]) {
+/// Waits for the cores to end, but not for ever, and no longer once it is told to stop again.
+fn finish(cores: &[CoreHandle], signals: &mut Signals) {
     let end = Instant::now() + STOP_LIMIT;
     while Instant::now() < end && !cores.iter().all(CoreHandle::is_finished) {
+        if signals.pending().next().is_some() {
+            tracing::info!("told to stop again: unsent answers are given up");
+            return;
+        }
         std::thread::sleep(Duration::from_millis(5));
     }
 }
