@@ -392,7 +392,11 @@ fn make_parts(plan: &Plan, checked: &Checked) -> Result<Parts, String> {
     let [a, b, c, d] = random_words()?;
     let hasher = RandomState::with_seeds(a, b, c, d);
     let keys = DigestKeys::new(random_words()?);
-    let settings = Arc::new(plan.settings.clone());
+    // A port that the kernel has picked is shown by 319, as in Java.
+    let settings = Arc::new(Settings {
+        listen_port: checked.port.port,
+        ..plan.settings.clone()
+    });
     let table = Table::new(hasher.clone(), settings, Arc::new(plan.kv.clone()), &limits);
     let places = plan.settings.default_thread_pool_queue_capacity as usize;
     let (sender, reader) = mailbox(places.max(1));
