@@ -263,6 +263,10 @@ impl Core {
         self.connections
             .borrow_mut()
             .insert(conn, Rc::clone(&connection));
+        if self.shared.is_stopping() {
+            // The round in which all connections were told is over.
+            connection.end(EndReason::Stopping);
+        }
         let core = Rc::clone(self);
         let panics = Arc::clone(&self.shared);
         let on_panic = move |panic: rt::Panicked| {
