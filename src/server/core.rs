@@ -37,6 +37,8 @@ pub(super) const SCRATCH_BYTES: usize = 64 * 1024;
 const SWEEP_MS: u64 = 250;
 /// Connections are looked at once in so many sweeps.
 const SWEEPS_PER_CHECK: u64 = 4;
+/// Between two tries to hand ends of connections to a writer that had no place for them.
+const RETRY_MS: u64 = 2;
 /// A core hands a new connection over when its own count is above this much of the mean ...
 const BALANCE_RATIO: f64 = 1.1;
 /// ... and this many more.
@@ -108,8 +110,17 @@ impl Core {
             }
             Err(error) => super::fail(&format!("a listening socket cannot be used: {error}")),
         }
+        let mut next_sweep = self.shared.clock.mono_ms() + SWEEP_MS;
         loop {
-            rt::sleep(Duration::from_millis(SWEEP_MS)).await;
+            let some_wait = !self.gone.borrow().is_empty();
+            let pause_ms = if some_wait { RETRY_MS } else { SWEEP_MS };
+            rt::sleep(Duration::from_millis(pause_ms)).await;
+            self.flush_gone();
+            let now_ms = self.shared.clock.mono_ms();
+            if now_ms < next_sweep {
+                continue;
+            }
+            next_sweep = now_ms + SWEEP_MS;
             self.sweep();
             if self.shared.is_stopping() && self.connections.borrow().is_empty() {
                 break;
@@ -313,7 +324,6 @@ impl Core {
     fn sweep(&self) {
         // An idle core must not pin an old snapshot.
         self.with_snapshot(|_| ());
-        self.flush_gone();
         let now = self.shared.clock.now();
         self.wall_offset_ms.set(now.wall_offset_ms());
         let now_ms = now.mono_ms;
