@@ -70,6 +70,9 @@ impl Drop for Guard {
         if let Some((_, bytes)) = connection.kept.take() {
             shared.kept_bytes.fetch_sub(bytes, Ordering::Relaxed);
         }
+        self.core
+            .bodies
+            .release(&shared.kept_bytes, &connection.bodies);
         self.core.remove(connection.id, connection.farewell.take());
     }
 }
@@ -445,6 +448,9 @@ impl Task {
             self.sent += sent?;
             self.active();
             if self.sent == self.unsent.len() {
+                let (core, connection) = (&self.guard.core, &self.guard.connection);
+                core.bodies
+                    .release(&core.shared.kept_bytes, &connection.bodies);
                 self.unsent = Output::default();
                 self.sent = 0;
             }
@@ -478,9 +484,15 @@ impl Task {
             Permit::Granted(_) => 0,
             _ => self.large.as_ref().map_or(0, |large| large.buf.len()),
         };
+        let bodies = &self.unsent.shared;
+        self.guard
+            .core
+            .bodies
+            .hold(&shared.kept_bytes, &connection.bodies, bodies);
         let kept = self.input.len() + self.unsent.buf.len() + collected;
+        let keeps = (kept > 0 || !bodies.is_empty()).then_some(kept);
         let before = connection.kept.get();
-        if kept == before.map_or(0, |(_, bytes)| bytes) {
+        if keeps == before.map(|(_, bytes)| bytes) {
             return;
         }
         shared.kept_bytes.fetch_add(kept, Ordering::Relaxed);
@@ -488,7 +500,7 @@ impl Task {
             .kept_bytes
             .fetch_sub(before.map_or(0, |(_, bytes)| bytes), Ordering::Relaxed);
         let since = before.map_or(self.now.mono_ms, |(since, _)| since);
-        connection.kept.set((kept > 0).then_some((since, kept)));
+        connection.kept.set(keeps.map(|bytes| (since, bytes)));
     }
 
     /// Calls the session with the newest snapshot and the buffer for answers.

@@ -8,6 +8,7 @@ use std::task::Waker;
 
 use super::permits::Permit;
 use super::shared::Answer;
+use super::unsent::HeldBodies;
 use crate::route::command::Envelope;
 use crate::session::CloseReason;
 use crate::session::jobs::Done;
@@ -51,6 +52,8 @@ pub(super) struct Connection {
     idle_ms: u64,
     /// Since when it keeps bytes between turns, and how many.
     pub(super) kept: Cell<Option<(u64, usize)>>,
+    /// Shared answers among the unsent ones.
+    pub(super) bodies: HeldBodies,
     pub(super) over: Cell<bool>,
     pub(super) farewell: RefCell<Option<Envelope>>,
 }
@@ -69,6 +72,7 @@ impl Connection {
             waits_for_us: Cell::new(false),
             idle_ms,
             kept: Cell::new(None),
+            bodies: HeldBodies::default(),
             over: Cell::new(false),
             farewell: RefCell::new(None),
         }
@@ -115,9 +119,10 @@ impl Connection {
         self.deadline_ms.set(Some(now_ms + within_ms));
     }
 
-    /// Since when bytes are kept, and how many.
+    /// Since when bytes are kept, and how many its end would free at most.
     pub(super) fn kept(&self) -> Option<(u64, usize)> {
-        self.kept.get()
+        let (since_ms, own_bytes) = self.kept.get()?;
+        Some((since_ms, own_bytes + self.bodies.bytes()))
     }
 
     /// Called from time to time: ends the connection if it is silent or late.

@@ -23,6 +23,7 @@ use super::jobs::Jobs;
 use super::mailbox::Inbox;
 use super::permits::Permits;
 use super::shared::{Answer, CoreLine, SharedRef, count};
+use super::unsent::UnsentBodies;
 use super::writer::parsed_bytes;
 use crate::route::Now;
 use crate::route::command::Envelope;
@@ -58,6 +59,7 @@ pub(super) struct Core {
     pub(super) out: RefCell<Output>,
     pub(super) jobs: Jobs,
     pub(super) permits: Permits,
+    pub(super) bodies: UnsentBodies,
     inbox: Inbox<Answer>,
     snapshot: RefCell<Handle>,
     connections: RefCell<HashMap<u64, Rc<Connection>, RandomState>>,
@@ -86,6 +88,7 @@ impl Core {
             out: RefCell::default(),
             jobs: Jobs::default(),
             permits: Permits::default(),
+            bodies: UnsentBodies::new(hasher.clone()),
             inbox,
             snapshot,
             connections: RefCell::new(HashMap::with_hasher(hasher)),

@@ -17,6 +17,7 @@ mod persist;
 mod shared;
 mod slices;
 mod start;
+mod unsent;
 mod writer;
 
 use std::process::exit;
