@@ -101,7 +101,9 @@ struct Task {
 /// A large frame on its way in.
 struct Large {
     total: usize,
+    /// Longer than what is filled: room for the next receive, made once.
     buf: Vec<u8>,
+    filled: usize,
     /// Bytes of a refused frame that were thrown away.
     skipped: usize,
 }
@@ -265,23 +267,18 @@ impl Task {
         let Some(large) = &mut self.large else {
             return Poll::Pending;
         };
-        let filled = large.buf.len();
-        let room = (large.total - filled).min(LARGE_RECEIVE_BYTES);
-        if large.buf.capacity() < filled + room {
-            let more = (large.total - filled).min(filled.max(2 * LARGE_RECEIVE_BYTES));
-            large.buf.reserve_exact(more);
+        let wanted = large.total.min(large.filled + LARGE_RECEIVE_BYTES);
+        if large.buf.len() < wanted {
+            let twice = large.total.min(2 * wanted);
+            large.buf.reserve_exact(twice - large.buf.len());
+            large.buf.resize(wanted, 0);
         }
-        large.buf.resize(filled + room, 0);
-        let received = self.stream.poll_recv(cx, &mut large.buf[filled..]);
-        let got = match &received {
-            Poll::Ready(Ok(got)) => *got,
-            Poll::Ready(Err(_)) | Poll::Pending => 0,
-        };
-        large.buf.truncate(filled + got);
-        let complete = large.buf.len() == large.total;
-        if std::task::ready!(received)? == 0 {
+        let room = &mut large.buf[large.filled..wanted];
+        let received = std::task::ready!(self.stream.poll_recv(cx, room))?;
+        large.filled += received;
+        if received == 0 {
             self.at_end = true;
-        } else if complete {
+        } else if large.filled == large.total {
             self.finish_large();
         }
         Poll::Ready(Ok(()))
@@ -319,6 +316,7 @@ impl Task {
                     self.large = Some(Large {
                         total,
                         buf: Vec::new(),
+                        filled: 0,
                         skipped: 0,
                     });
                     let core = &self.guard.core;
@@ -368,18 +366,18 @@ impl Task {
         let Some(large) = &mut self.large else {
             return 0;
         };
-        let missing = large.total - large.buf.len() - large.skipped;
+        let missing = large.total - large.filled - large.skipped;
         let taken = missing.min(input.len());
-        match permit {
+        let kept = match permit {
             Permit::Waiting | Permit::None => return 0,
-            Permit::Granted(_) => large.buf.extend_from_slice(&input[..taken]),
-            Permit::Refused => {
-                // The start is kept: the answer needs the header.
-                let head = SCRATCH_BYTES.saturating_sub(large.buf.len()).min(taken);
-                large.buf.extend_from_slice(&input[..head]);
-                large.skipped += taken - head;
-            }
-        }
+            Permit::Granted(_) => taken,
+            // The start is kept: the answer needs the header.
+            Permit::Refused => SCRATCH_BYTES.saturating_sub(large.filled).min(taken),
+        };
+        large.buf.truncate(large.filled);
+        large.buf.extend_from_slice(&input[..kept]);
+        large.filled += kept;
+        large.skipped += taken - kept;
         if taken < missing {
             return taken;
         }
@@ -389,9 +387,10 @@ impl Task {
 
     /// Handles a large frame that is complete, or refuses one that was thrown away.
     fn finish_large(&mut self) {
-        let Some(large) = self.large.take() else {
+        let Some(mut large) = self.large.take() else {
             return;
         };
+        large.buf.truncate(large.filled);
         self.active();
         self.guard.connection.deadline_ms.set(None);
         let next = if self.guard.connection.permit() == Permit::Refused {
@@ -482,7 +481,7 @@ impl Task {
         connection.waits_for_us.set(ours && !peer_must_read);
         let collected = match connection.permit() {
             Permit::Granted(_) => 0,
-            _ => self.large.as_ref().map_or(0, |large| large.buf.len()),
+            _ => self.large.as_ref().map_or(0, |large| large.filled),
         };
         let bodies = &self.unsent.shared;
         self.guard
