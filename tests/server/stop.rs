@@ -95,6 +95,7 @@ fn requests_in_flight_are_answered_or_their_connection_is_closed() {
 #[test]
 fn puts_acknowledged_during_a_stop_are_kept() {
     let mut server = Server::start();
+    let mut keys_with_puts = 0;
     for round in 0..5_u64 {
         let clients: Vec<_> = (0..4)
             .map(|client| {
@@ -126,16 +127,18 @@ fn puts_acknowledged_during_a_stop_are_kept() {
         let acknowledged: Vec<_> = clients.into_iter().map(|c| c.join().unwrap()).collect();
         server = Server::in_home(server.kill());
         let mut peer = server.connect();
-        for (key, number) in acknowledged {
+        // On a busy machine a client may not get so far; its key then has an older value or none.
+        for (key, number) in acknowledged.into_iter().filter(|(_, number)| *number > 0) {
             let kept = peer.ask(&get_kv("n", &key));
             let possible = [number, number + 1].map(|number| value(&number.to_string()));
-            let none = number == 0 && kept.code == 22;
             assert!(
-                none || possible.contains(&kept),
+                possible.contains(&kept),
                 "{key}: {kept}, acknowledged {number}"
             );
+            keys_with_puts += 1;
         }
     }
+    assert!(keys_with_puts > 0);
 }
 
 #[test]
@@ -220,4 +223,46 @@ fn other_signals_change_nothing() {
     server.signal("PIPE");
     thread::sleep(Duration::from_millis(50));
     assert_eq!(peer.ask(&route("t")), no_route("t"));
+}
+
+/// A server that has been told to stop and goes on for five seconds more.
+fn leaving() -> Server {
+    let server = Server::with(&[
+        ("enableShutdownGracefully", "true"),
+        ("shutdownWaitTimeSeconds", "5"),
+    ]);
+    server.signal("TERM");
+    server.wait_for_log(&["peers are told to go away"]);
+    server
+}
+
+#[test]
+fn graceful_stop_tells_newer_peers_to_go_away_and_serves_the_others() {
+    let mut server = leaving();
+    let start = Instant::now();
+    let mut peer = server.connect();
+    let go_away = Answer::failure(1500, "please go away");
+    assert_eq!(peer.ask(&route("t")), go_away);
+    assert_eq!(peer.ask(&BROKER.register(1, &["t", "u"])), go_away);
+    let mut old = route("t");
+    old.version = 475;
+    assert_eq!(peer.ask(&old), no_route("t"));
+    assert_eq!(server.wait_for_end(PATIENCE).code(), Some(0));
+    assert!(start.elapsed() > Duration::from_secs(4));
+    peer.is_closed_silently();
+}
+
+#[test]
+fn second_signal_ends_a_graceful_stop() {
+    let mut server = leaving();
+    let mut peer = server.connect();
+    let start = Instant::now();
+    server.signal("INT");
+    assert_eq!(server.wait_for_end(PATIENCE).code(), Some(0));
+    assert!(
+        start.elapsed() < Duration::from_secs(4),
+        "{:?}",
+        start.elapsed()
+    );
+    peer.is_closed_silently();
 }
