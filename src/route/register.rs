@@ -18,7 +18,7 @@ use super::table::{STEP_UNITS, Table};
 use super::{Name, Now};
 use crate::wire::model::{DataVersion, MASTER_ID, PERM_WRITE};
 use crate::wire::pace::Pace;
-use crate::wire::register::FilterServers;
+use crate::wire::register::{FilterServers, TopicQueueMappingInfo};
 
 /// `BrokerLiveInfo`: time-out of a broker that names none.
 const DEFAULT_TIMEOUT_MS: i64 = 120_000;
@@ -62,12 +62,14 @@ impl Table {
         }
         let topics = self.next.topics.len();
         let entries = self.pairs() + self.mapping_count();
-        let most = r.body.topics.len() + r.body.mappings.len();
+        let queues = |m: &TopicQueueMappingInfo| 1 + m.curr_id_map.as_ref().map_or(0, Vec::len);
+        let mapped: usize = r.body.mappings.iter().map(|(_, m)| queues(m)).sum();
+        let most = r.body.topics.len() + mapped;
         if topics + most <= self.limits.topics && entries + most <= self.limits.pairs {
             return None;
         }
         let group = self.next.group_id(&id.broker_name);
-        let (mut new_topics, mut new_entries) = (0, r.body.mappings.len());
+        let (mut new_topics, mut new_entries) = (0, mapped);
         for topic in &r.body.topics {
             new_topics += usize::from(self.next.topic(&topic.name).is_none());
             let known = group.is_some_and(|g| self.queues(g, &topic.name).is_some());

@@ -50,7 +50,7 @@ pub struct Table {
     shape_uses: HashMap<QueueShape, (u32, usize), RandomState>,
     /// Topics with a static mapping of, or brought by, a broker name.
     pub(super) mapped: HashMap<Name, HashSet<Name, RandomState>, RandomState>,
-    /// Static mappings in all.
+    /// Static mappings and their queues in all.
     pub(super) mapping_entries: usize,
     /// What each connection registered last.
     pub(super) by_conn: HashMap<u64, SmallVec<[LiveKey; 1]>, RandomState>,

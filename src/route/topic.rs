@@ -94,6 +94,11 @@ impl Mapping {
             json,
         }
     }
+
+    /// What it counts for in the limit of all queue entries: itself and its queues.
+    pub fn entries(&self) -> usize {
+        1 + self.info.curr_id_map.as_ref().map_or(0, Vec::len)
+    }
 }
 
 /// `TopicQueueMappingInfo` as fastjson writes it: fields by name, nulls left out.

@@ -152,13 +152,14 @@ impl Table {
         };
         let name = mappings.topic.clone();
         let mapping = Mapping::new(owner.clone(), info.clone());
+        self.mapping_entries += mapping.entries();
+        self.mapping_entries -= old.as_ref().map_or(0, Mapping::entries);
         mappings.by_broker.insert(bname.clone(), mapping);
         self.next
             .mappings
             .insert(hash, |m| *m.topic == *topic, Arc::new(mappings));
         self.changed();
         if old.is_none() {
-            self.mapping_entries += 1;
             self.move_epoch_of(&bname);
             self.move_epoch_of(&owner);
         } else if let Some(old) = old.filter(|old| old.owner != owner) {
@@ -180,9 +181,11 @@ impl Table {
         };
         let mut left = Mappings::clone(found);
         let mut gone: Vec<Name> = Vec::new();
+        let mut entries = 0;
         left.by_broker.retain(|bname, mapping| {
             let stays = !goes(bname, &mapping.owner);
             if !stays {
+                entries += mapping.entries();
                 gone.extend([bname.clone(), mapping.owner.clone()]);
             }
             stays
@@ -190,7 +193,7 @@ impl Table {
         if gone.is_empty() {
             return;
         }
-        self.mapping_entries -= gone.len() / 2;
+        self.mapping_entries -= entries;
         let (hash, name) = (self.next.hash(topic), left.topic.clone());
         if left.by_broker.is_empty() {
             self.next.mappings.remove(hash, |m| *m.topic == *topic);

@@ -232,10 +232,9 @@ impl Task {
 
     /// One receive, and all frames in it.
     fn receive(&mut self, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
-        if self.large.is_some() && self.input.is_empty() {
-            if let Permit::Granted(_) = self.guard.connection.permit() {
-                return self.receive_large(cx);
-            }
+        let granted = matches!(self.guard.connection.permit(), Permit::Granted(_));
+        if granted && self.large.is_some() && self.input.is_empty() {
+            return self.receive_large(cx);
         }
         let core = Rc::clone(&self.guard.core);
         let mut scratch = core.scratch.borrow_mut();

@@ -331,7 +331,8 @@ impl Core {
         self.wall_offset_ms.set(now.wall_offset_ms());
         let now_ms = now.mono_ms;
         self.permits.expire(self, now_ms);
-        if self.sweeps.replace(self.sweeps.get() + 1) % SWEEPS_PER_CHECK == 0 {
+        let sweeps = self.sweeps.replace(self.sweeps.get() + 1);
+        if sweeps.is_multiple_of(SWEEPS_PER_CHECK) {
             for connection in self.connections.borrow().values() {
                 connection.check(now_ms);
             }

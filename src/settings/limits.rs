@@ -17,9 +17,11 @@ pub struct Limits {
     pub name_bytes: usize,
     /// Topics in one 103: ten times the largest broker heard of.
     pub topics_in_registration: usize,
+    /// Filter servers of one broker, as text: real ones are a few, and only before 5.0.
+    pub filter_servers_bytes: usize,
     /// Topics in all.
     pub topics: usize,
-    /// Queue entries in all.
+    /// Queue entries in all, with the queues of static topics.
     pub pairs: usize,
     /// Live brokers in all.
     pub brokers: usize,
@@ -83,6 +85,7 @@ impl Default for Limits {
             inflated_bytes: 64 * MIB,
             name_bytes: KIB,
             topics_in_registration: 200_000,
+            filter_servers_bytes: 64 * KIB,
             topics: 2_000_000,
             pairs: 20_000_000,
             brokers: 50_000,

@@ -9,7 +9,7 @@ use namesrv::settings::limits::Limits;
 use crate::requests::{Broker, CLUSTER_INFO, accepted, get_kv, put_kv, route, value};
 use crate::support::answer::{Answer, read_answers};
 use crate::support::node::Node;
-use crate::support::request::{Body, Request};
+use crate::support::request::{Body, FilterSpec, MappingSpec, Request};
 
 const BROKER: Broker<'_> = Broker {
     name: "ba",
@@ -111,6 +111,53 @@ fn brokers_of_all() {
     assert_eq!(setup.ask(&BROKER.register(2, &["t", "v"])), accepted());
     assert_eq!(setup.ask(&BROKER.unregister()), Answer::success());
     assert_eq!(setup.ask(&OTHER.register(1, &["t", "u"])), accepted());
+}
+
+#[test]
+fn filter_servers_of_one_broker() {
+    let mut setup = Setup::new(Limits {
+        filter_servers_bytes: 40,
+        ..Limits::default()
+    });
+    let with = |names: &[&str]| {
+        let list = names.iter().map(|name| (*name).to_owned()).collect();
+        let mut request = BROKER.register(1, &["t", "u"]);
+        if let Body::Register(spec) = &mut request.body {
+            spec.filters = FilterSpec::List(list);
+        }
+        request
+    };
+    assert_eq!(setup.ask(&with(&["f1:1", "f2:2"])), accepted());
+    setup.is_refused(
+        &with(&["f1:1", "f2:2", "f3:3"]),
+        "filterServerList is too long",
+    );
+}
+
+#[test]
+fn queues_of_static_topics_count_as_queue_entries() {
+    let mut setup = Setup::new(Limits {
+        pairs: 5,
+        ..Limits::default()
+    });
+    let with = |queues: i32| {
+        let mut request = BROKER.register(i64::from(queues), &["t", "u"]);
+        if let Body::Register(spec) = &mut request.body {
+            let mapping = MappingSpec {
+                topic: "t".to_owned(),
+                bname: BROKER.name.to_owned(),
+                total_queues: 8,
+                epoch: 1,
+                ids: (0..queues).map(|id| (id, id)).collect(),
+            };
+            spec.mappings = vec![("t".to_owned(), mapping)];
+        }
+        request
+    };
+    setup.is_refused(&with(3), "too many queue entries");
+    assert_eq!(setup.ask(&with(2)), accepted());
+    assert_eq!(setup.ask(&BROKER.unregister()), Answer::success());
+    assert_eq!(setup.ask(&with(2)), accepted());
 }
 
 #[test]
