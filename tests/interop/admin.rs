@@ -2,7 +2,7 @@
 //!
 //! Its exit status and exceptions say nothing: a failed command prints and goes on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
@@ -43,6 +43,50 @@ impl Admin {
         brokers
     }
 
+    /// All names, and then those of the table by cluster.
+    pub(crate) fn topic_list(&mut self) -> (BTreeSet<String>, BTreeSet<String>) {
+        let all = self.run("topicList");
+        let table = self.run(&format!("topicList -c {CLUSTER}"));
+        let header = table
+            .iter()
+            .position(|line| line.starts_with("#Cluster Name"));
+        let rows = header.map_or(&[][..], |header| &table[header + 1..]);
+        let names = rows.iter().map(|row| {
+            let words: Vec<&str> = row.split_whitespace().collect();
+            assert_eq!(words[0], CLUSTER, "{table:?}");
+            words[1].to_owned()
+        });
+        (all.into_iter().collect(), names.collect())
+    }
+
+    pub(crate) fn topic_clusters(&mut self, topic: &str) -> Vec<String> {
+        self.run(&format!("topicClusterList -t {topic}"))
+    }
+
+    /// What a broker tells of itself.
+    pub(crate) fn broker_status(&mut self, broker: SocketAddr) -> BTreeMap<String, String> {
+        let printed = self.run(&format!("brokerStatus -b {broker}"));
+        let lines = printed.iter().filter_map(|line| line.split_once(':'));
+        lines
+            .map(|(key, value)| (key.trim().to_owned(), value.trim().to_owned()))
+            .collect()
+    }
+
+    /// The release of each broker of the cluster, by address.
+    pub(crate) fn broker_versions(&mut self) -> BTreeMap<String, String> {
+        let printed = self.run(&format!("brokerStatus -c {CLUSTER}"));
+        let lines = printed.iter().filter_map(|line| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            match words[..] {
+                [address, "brokerVersionDesc", ":", version] => {
+                    Some((address.to_owned(), version.to_owned()))
+                }
+                _ => None,
+            }
+        });
+        lines.collect()
+    }
+
     pub(crate) fn topic_route(&mut self, topic: &str) -> Route {
         Route::parse(&self.run(&format!("topicRoute -t {topic}")).join("\n"))
     }
@@ -55,6 +99,19 @@ impl Admin {
             expect(&printed, &format!("create topic to {address} success."));
         }
         expect(&printed, &format!("TopicConfig [topicName={topic}, "));
+    }
+
+    /// Tells the queues of each broker, as the server is to keep them for ordered topics.
+    pub(crate) fn create_ordered_topic(&mut self, topic: &str, queues: Queues) -> String {
+        let Queues { read, write, .. } = queues;
+        let command = format!("updateTopic -c {CLUSTER} -t {topic} -r {read} -w {write} -o true");
+        let printed = self.run(&command);
+        let result = "set cluster orderConf. isOrder=true, orderConf=[";
+        let order = printed
+            .iter()
+            .find_map(|line| line.strip_prefix(result)?.strip_suffix(']'));
+        let order = order.unwrap_or_else(|| panic!("no line `{result}…]`: {printed:#?}"));
+        order.to_owned()
     }
 
     pub(crate) fn set_perm(&mut self, topic: &str, from: u64, to: u64, at: &[SocketAddr]) {

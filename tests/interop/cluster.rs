@@ -1,5 +1,7 @@
 //! The cluster of the test and the steps of its life, in the order of `main.rs`.
 
+mod commands;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::thread;
@@ -36,14 +38,15 @@ const CREATED: Queues = Queues {
     perm: 6,
 };
 
-/// A NameServer, a broker and two clients of each release, and one mqadmin.
+/// A NameServer, a broker and two clients of each release, and an mqadmin of each.
 pub(crate) struct Cluster<'a> {
     peers: &'a [Peers],
     /// Present until the last step.
     server: Option<Server>,
     brokers: Vec<Broker>,
     clients: Vec<Client>,
-    admin: Admin,
+    /// In the order of the releases.
+    admins: Vec<Admin>,
     probe: Probe,
 }
 
@@ -59,14 +62,17 @@ impl<'a> Cluster<'a> {
             [Headers::Json, Headers::Binary]
                 .map(|headers| Client::start(peers, headers, directory, address))
         });
+        let admins = peers.iter().map(|peers| {
+            let home = directory.join(format!("admin-{}", peers.release.number));
+            Admin::start(peers, &home, address)
+        });
         Self {
             peers,
             brokers: brokers
                 .map(|(peers, port)| Broker::new(peers, &home(peers), port, address))
                 .collect(),
             clients: clients.collect(),
-            // The newest: mqadmin of 4.9.4 trips over what 5.x brokers tell.
-            admin: Admin::start(&peers[0], &directory.join("admin"), address),
+            admins: admins.collect(),
             probe: server.probe(),
             server: Some(server),
         }
@@ -79,15 +85,8 @@ impl<'a> Cluster<'a> {
             }
         });
         self.wait_for_members(REGISTER_LIMIT, |_| true);
-        let versions = self.admin.cluster_list();
-        let expected = self.brokers.iter().map(|broker| {
-            let address = broker.address.to_string();
-            (
-                broker.name.clone(),
-                (address, broker.release.label.to_owned()),
-            )
-        });
-        assert_eq!(versions, expected.collect());
+        let versions = self.admins[0].cluster_list();
+        assert_eq!(versions, self.versions());
     }
 
     /// Each topic's queues on each broker, exactly, in both forms of the answer.
@@ -105,7 +104,7 @@ impl<'a> Cluster<'a> {
         }
         for topic in ["TBW102", "SELF_TEST_TOPIC", CLUSTER] {
             assert_eq!(
-                self.admin.topic_route(topic),
+                self.admins[0].topic_route(topic),
                 self.route_of(&topics[topic]),
                 "{topic}"
             );
@@ -117,10 +116,9 @@ impl<'a> Cluster<'a> {
         for topic in self.topics() {
             assert_eq!(self.route_or_none(&topic), Route::default());
             let addresses = self.brokers.iter().map(|broker| broker.address);
-            self.admin
-                .create_topic(&topic, CREATED, &addresses.collect::<Vec<_>>());
+            self.admins[0].create_topic(&topic, CREATED, &addresses.collect::<Vec<_>>());
             assert_eq!(self.read_route(&topic), everywhere);
-            assert_eq!(self.admin.topic_route(&topic), everywhere);
+            assert_eq!(self.admins[0].topic_route(&topic), everywhere);
         }
     }
 
@@ -150,76 +148,6 @@ impl<'a> Cluster<'a> {
                 (self.route_or_none(&topic) == expected).then_some(())
             });
         }
-    }
-
-    pub(crate) fn admin_commands(&mut self) {
-        let everywhere = self.on_all(CREATED);
-        let addresses: Vec<_> = self.brokers.iter().map(|broker| broker.address).collect();
-        let topic = "administered";
-        self.admin.create_topic(topic, CREATED, &addresses);
-
-        self.admin.set_perm(topic, CREATED.perm, 4, &addresses);
-        assert_eq!(
-            self.read_route(topic),
-            self.on_all(Queues { perm: 4, ..CREATED })
-        );
-        self.admin.set_perm(topic, 4, CREATED.perm, &addresses);
-        assert_eq!(self.read_route(topic), everywhere);
-
-        self.write_perm_of_one_broker(topic);
-        self.key_values();
-        self.settings();
-
-        self.admin.delete_topic(topic);
-        assert_eq!(self.route_or_none(topic), Route::default());
-        assert!(!self.all_topics().contains(topic));
-    }
-
-    /// Taken and given for all topics of one broker; the other's stay as they are.
-    fn write_perm_of_one_broker(&mut self, topic: &str) {
-        let everywhere = self.read_route(topic);
-        let name = self.brokers[0].name.clone();
-        let topics = self.all_topics();
-        let count = topics
-            .iter()
-            .filter(|t| self.read_route(t).queues.contains_key(&name))
-            .count();
-        let mut wiped = everywhere.clone();
-        wiped
-            .queues
-            .insert(name.clone(), Queues { perm: 4, ..CREATED });
-
-        self.admin.wipe_write_perm(&name, count);
-        assert_eq!(self.read_route(topic), wiped);
-        self.admin.add_write_perm(&name, count);
-        assert_eq!(self.read_route(topic), everywhere);
-        self.admin.wipe_write_perm("nobody", 0);
-    }
-
-    fn key_values(&mut self) {
-        self.admin.put_kv("interop", "gone", "soon");
-        assert_eq!(self.kv("interop", "gone").as_deref(), Some("soon"));
-        self.admin.delete_kv("interop", "gone");
-        assert_eq!(self.kv("interop", "gone"), None);
-        self.admin.put_kv("interop", "kept", "over:a;restart");
-        self.admin.put_order("interop-order", "b:4");
-        assert_eq!(
-            self.kv("ORDER_TOPIC_CONFIG", "interop-order").as_deref(),
-            Some("b:4")
-        );
-        self.admin.delete_order("interop-order");
-        assert_eq!(self.kv("ORDER_TOPIC_CONFIG", "interop-order"), None);
-    }
-
-    fn settings(&mut self) {
-        let before = self.admin.config();
-        assert_eq!(before["bindAddress"], "127.0.0.1");
-        self.admin.set_config(KEPT_KEY, KEPT_VALUE);
-        assert!(self.admin.is_refused_config("configStorePath"));
-        let mut after = self.admin.config();
-        assert_eq!(after.remove(KEPT_KEY).as_deref(), Some(KEPT_VALUE));
-        after.insert(KEPT_KEY.to_owned(), before[KEPT_KEY].clone());
-        assert_eq!(after, before, "nothing else may change");
     }
 
     /// Its routes go within [`KILL_LIMIT`], the others' never do, and producers use these.
@@ -254,6 +182,7 @@ impl<'a> Cluster<'a> {
             self.kv("interop", "kept").as_deref(),
             Some("over:a;restart")
         );
+        assert_eq!(self.admins[0].config()[KEPT_KEY], KEPT_VALUE);
         self.wait_for_members(REGISTER_LIMIT, |_| true);
         for topic in self.topics() {
             assert_eq!(self.read_route(&topic), self.on_all(CREATED));
@@ -372,6 +301,15 @@ impl<'a> Cluster<'a> {
         let answer = self.probe.all_topics();
         assert_eq!(answer.code, SUCCESS, "{answer:?}");
         parse_topics(&answer.body)
+    }
+
+    /// Address and release of each broker, as `mqadmin clusterList` tells them.
+    fn versions(&self) -> BTreeMap<String, (String, String)> {
+        let brokers = self.brokers.iter().map(|broker| {
+            let label = broker.release.label.to_owned();
+            (broker.name.clone(), (broker.address.to_string(), label))
+        });
+        brokers.collect()
     }
 
     fn topics(&self) -> Vec<String> {

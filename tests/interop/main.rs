@@ -1,12 +1,22 @@
-//! Real peers around the server: Java brokers, clients and admin tools, in one cluster.
+//! Real peers around the server: brokers, clients and admin tools, in several constellations.
 //!
 //! Goal: what they do in production works with our binary, judged by content and within time.
-//! Method: one cluster with a broker of each release, taken through its life in the steps below;
-//! a raw client of our own reads the tables between them.
+//! Method: one test each for
+//! - the life of a cluster with a broker of each release, and every mqadmin command of each
+//!   release (`cluster.rs`, `cluster/commands.rs`);
 //!
+//! A raw client of our own reads the tables between the steps. The tests run side by side, the
+//! longest first by its name. The full matrix, which also has peers of 5.5.0:
+//!
+//! ```text
+//! INTEROP=all cargo test --test interop -- --nocapture
+//! ```
+//!
+//! What is missing is said as `skipped: <why>`, and the test passes; with `INTEROP=required` (or
+//! `all,required`) it fails instead. Java's part needs a JDK and Maven; the other languages need
+//! Go, Node with npm, and Python on x86-64. `INTEROP_RELEASES=all` adds only the peers of 5.5.0.
 //! `INTEROP_SERVER=java` puts the Java NameServer of 5.3.3 in the place of ours: the same steps
-//! must pass, which proves the steps. `INTEROP_RELEASES=all` adds peers of 5.5.0. Without Java or
-//! its jars the test says `skipped: <why>` and passes; with `INTEROP=required` it fails instead.
+//! must pass, which proves the steps (what compares with Java is left out then).
 #![allow(
     clippy::unwrap_used,
     reason = "a test ends where something unexpected comes back"
@@ -26,6 +36,7 @@ mod server;
 mod shell;
 
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::Instant;
 
 use crate::cluster::Cluster;
@@ -38,19 +49,39 @@ use crate::server::{Kind, binary};
 const CLUSTER: &str = "interop";
 
 #[test]
-fn real_brokers_clients_and_admin_tools() {
+fn a_cluster_of_real_peers_lives() {
+    with_peers(live);
+}
+
+/// Runs a test with all that it needs from outside and a directory of its own, or says why not.
+fn with_peers(run: impl FnOnce(Kind, &'static [Peers], &Path)) {
+    static PEERS: OnceLock<Result<Vec<Peers>, String>> = OnceLock::new();
     let kind = server_kind();
-    match prepare(kind) {
-        Ok(peers) => run(kind, &peers),
-        Err(why) if std::env::var("INTEROP").as_deref() == Ok("required") => panic!("{why}"),
-        Err(why) => say(&format!("skipped: {why}")),
+    match PEERS.get_or_init(|| prepare(kind)) {
+        Ok(peers) => {
+            let directory = RunDir::new(&target());
+            run(kind, peers, directory.path());
+            directory.remove();
+        }
+        Err(why) => skip(why),
     }
 }
 
-fn run(kind: Kind, peers: &[Peers]) {
+/// Says why something is not tested; that is a failure where everything must be.
+fn skip(why: &str) {
+    assert!(!is_wanted("required"), "{why}");
+    say(&format!("skipped: {why}"));
+}
+
+/// Whether `INTEROP` has this word.
+fn is_wanted(word: &str) -> bool {
+    let words = std::env::var("INTEROP").unwrap_or_default();
+    words.split(',').any(|wanted| wanted == word)
+}
+
+fn live(kind: Kind, peers: &[Peers], directory: &Path) {
     let total = Instant::now();
-    let directory = RunDir::new(&target());
-    let mut cluster = Cluster::start(kind, peers, directory.path());
+    let mut cluster = Cluster::start(kind, peers, directory);
     step("brokers register", || cluster.brokers_register());
     step("fresh brokers have their topics", || cluster.fresh_topics());
     step("created topics are seen at once", || {
@@ -60,8 +91,12 @@ fn run(kind: Kind, peers: &[Peers]) {
     step("topics make themselves", || {
         cluster.topics_make_themselves()
     });
-    step("admin commands work", || cluster.admin_commands());
     let releases = || peers.iter().map(|peers| peers.release.number).enumerate();
+    for (index, release) in releases() {
+        step(&format!("admin commands of {release} work"), || {
+            cluster.admin_commands(index)
+        });
+    }
     for (index, release) in releases() {
         step(&format!("broker {release} is killed"), || {
             cluster.broker_is_killed(index)
@@ -82,7 +117,6 @@ fn run(kind: Kind, peers: &[Peers]) {
     step("everything ends and nothing is left", || {
         cluster.everything_ends()
     });
-    directory.remove();
     say(&format!("{:>9.2} s in all", total.elapsed().as_secs_f64()));
 }
 
@@ -124,10 +158,8 @@ fn prepare(kind: Kind) -> Result<Vec<Peers>, String> {
 }
 
 fn releases() -> &'static [Release] {
-    match std::env::var("INTEROP_RELEASES").as_deref() {
-        Ok("all") => &RELEASES,
-        _ => &RELEASES[..2],
-    }
+    let all = std::env::var("INTEROP_RELEASES").as_deref() == Ok("all") || is_wanted("all");
+    if all { &RELEASES } else { &RELEASES[..2] }
 }
 
 /// Cargo's target directory, wherever it is.

@@ -3,6 +3,7 @@
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::ops::Range;
+use std::sync::atomic::{AtomicU16, Ordering};
 
 /// A server takes a few neighbours of its port.
 const BLOCK: u16 = 16;
@@ -11,12 +12,17 @@ const PORTS: Range<u16> = 20_000..32_000;
 /// server the one ten above.
 const PLACE: u16 = 2;
 
+/// How many blocks this process has looked at: no two tests of it get the same port, also while
+/// nobody listens there yet.
+static LOOKED_AT: AtomicU16 = AtomicU16::new(0);
+
 /// A port for each of `N` servers, with free neighbours.
 pub(crate) fn free_ports<const N: usize>() -> [u16; N] {
     // Runs beside this one begin elsewhere.
     let blocks = (PORTS.end - PORTS.start) / BLOCK;
     let first = u16::try_from(std::process::id() % u32::from(blocks)).unwrap();
-    let mut free = (0..blocks)
+    let mut free = std::iter::repeat_with(|| LOOKED_AT.fetch_add(1, Ordering::Relaxed))
+        .take_while(|offset| *offset < blocks)
         .map(|offset| PORTS.start + (first + offset) % blocks * BLOCK)
         .filter(|block| is_free(*block));
     std::array::from_fn(|_| free.next().unwrap_or_else(|| panic!("no free ports")) + PLACE)

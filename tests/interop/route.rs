@@ -102,6 +102,7 @@ pub(crate) fn parse_topics(body: &str) -> BTreeSet<String> {
 }
 
 /// The words of each row of `mqadmin clusterList`: cluster, broker, id, address, version, ….
+/// That of 4.9.4 trips over what a 5.x broker tells, prints where, and goes on with the row.
 pub(crate) fn parse_cluster_list(lines: &[String]) -> Vec<Vec<&str>> {
     let header = lines
         .iter()
@@ -109,8 +110,10 @@ pub(crate) fn parse_cluster_list(lines: &[String]) -> Vec<Vec<&str>> {
     let Some(header) = header else {
         panic!("no table: {lines:?}");
     };
+    let is_trace = |line: &&String| line.starts_with("java.") || line.starts_with("\tat ");
     let rows = lines[header + 1..]
         .iter()
+        .filter(|line| !is_trace(line))
         .map(|line| line.split_whitespace().collect());
     rows.filter(|row: &Vec<&str>| row.len() > 4).collect()
 }
@@ -120,7 +123,8 @@ pub(crate) fn is_standard_json(body: &str) -> bool {
     serde_json::from_str::<Value>(body).is_ok()
 }
 
-fn parse_json(body: &str) -> Value {
+/// Also with bare keys.
+pub(crate) fn parse_json(body: &str) -> Value {
     serde_json::from_str(&quote_bare_keys(body)).unwrap_or_else(|error| panic!("{error}: {body}"))
 }
 
