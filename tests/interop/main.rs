@@ -4,6 +4,7 @@
 //! Method: one test each for
 //! - the life of a cluster with a broker of each release, and every mqadmin command of each
 //!   release (`cluster.rs`, `cluster/commands.rs`);
+//! - Java's files and ours, read by the other program (`files.rs`);
 //!
 //! A raw client of our own reads the tables between the steps. The tests run side by side, the
 //! longest first by its name. The full matrix, which also has peers of 5.5.0:
@@ -26,6 +27,7 @@ mod admin;
 mod broker;
 mod client;
 mod cluster;
+mod files;
 mod peers;
 mod ports;
 mod probe;
@@ -51,6 +53,13 @@ const CLUSTER: &str = "interop";
 #[test]
 fn a_cluster_of_real_peers_lives() {
     with_peers(live);
+}
+
+#[test]
+fn files_go_from_java_to_us_and_back() {
+    if server_kind() == Kind::Ours {
+        with_peers(files::run);
+    }
 }
 
 /// Runs a test with all that it needs from outside and a directory of its own, or says why not.

@@ -11,10 +11,15 @@ use serde_json::{Value, json};
 pub(crate) const SUCCESS: i64 = 0;
 pub(crate) const QUERY_NOT_FOUND: i64 = 22;
 pub(crate) const TOPIC_NOT_EXIST: i64 = 17;
+const PUT_KV_CONFIG: i64 = 100;
 const GET_KV_CONFIG: i64 = 101;
-const GET_ROUTE: i64 = 105;
-const GET_CLUSTER_INFO: i64 = 106;
-const GET_ALL_TOPICS: i64 = 206;
+const DELETE_KV_CONFIG: i64 = 102;
+pub(crate) const GET_ROUTE: i64 = 105;
+pub(crate) const GET_CLUSTER_INFO: i64 = 106;
+pub(crate) const GET_ALL_TOPICS: i64 = 206;
+pub(crate) const GET_KV_LIST: i64 = 219;
+const UPDATE_CONFIG: i64 = 318;
+const GET_CONFIG: i64 = 319;
 
 /// A version from which 105 answers have quoted keys (5.3.3), and one before it (client-go).
 pub(crate) const STANDARD: i64 = 479;
@@ -29,7 +34,7 @@ pub(crate) struct Probe {
 }
 
 /// A decoded answer.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) code: i64,
     pub(crate) remark: Option<String>,
@@ -60,14 +65,45 @@ impl Probe {
     }
 
     pub(crate) fn kv(&mut self, namespace: &str, key: &str) -> Answer {
-        self.ask(
-            GET_KV_CONFIG,
-            STANDARD,
-            &[("namespace", namespace), ("key", key)],
-        )
+        let ext = [("namespace", namespace), ("key", key)];
+        self.ask(GET_KV_CONFIG, STANDARD, &ext)
     }
 
-    fn ask(&mut self, code: i64, version: i64, ext: &[(&str, &str)]) -> Answer {
+    pub(crate) fn put_kv(&mut self, namespace: &str, key: &str, value: &str) -> Answer {
+        let ext = [("namespace", namespace), ("key", key), ("value", value)];
+        self.ask(PUT_KV_CONFIG, STANDARD, &ext)
+    }
+
+    pub(crate) fn delete_kv(&mut self, namespace: &str, key: &str) -> Answer {
+        let ext = [("namespace", namespace), ("key", key)];
+        self.ask(DELETE_KV_CONFIG, STANDARD, &ext)
+    }
+
+    pub(crate) fn kv_list(&mut self, namespace: &str) -> Answer {
+        self.ask(GET_KV_LIST, STANDARD, &[("namespace", namespace)])
+    }
+
+    pub(crate) fn config(&mut self) -> Answer {
+        self.ask(GET_CONFIG, STANDARD, &[])
+    }
+
+    /// 318 with lines of a properties file.
+    pub(crate) fn set_config(&mut self, properties: &str) -> Answer {
+        self.ask_with_body(UPDATE_CONFIG, STANDARD, &[], properties)
+    }
+
+    /// Any request without a body.
+    pub(crate) fn ask(&mut self, code: i64, version: i64, ext: &[(&str, &str)]) -> Answer {
+        self.ask_with_body(code, version, ext, "")
+    }
+
+    fn ask_with_body(
+        &mut self,
+        code: i64,
+        version: i64,
+        ext: &[(&str, &str)],
+        body: &str,
+    ) -> Answer {
         self.opaque += 1;
         let ext: BTreeMap<&str, &str> = ext.iter().copied().collect();
         let header = json!({
@@ -77,9 +113,11 @@ impl Probe {
         let header = header.to_string();
         let header_len = u32::try_from(header.len()).unwrap();
         // The serialize type of JSON is 0, so the second word is the header's length alone.
-        let mut frame = (header_len + 4).to_be_bytes().to_vec();
+        let body_len = u32::try_from(body.len()).unwrap();
+        let mut frame = (4 + header_len + body_len).to_be_bytes().to_vec();
         frame.extend(header_len.to_be_bytes());
         frame.extend(header.as_bytes());
+        frame.extend(body.as_bytes());
         self.stream.write_all(&frame).unwrap();
         self.read_answer()
     }

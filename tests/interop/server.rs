@@ -36,15 +36,17 @@ pub(crate) struct Server {
 impl Server {
     /// Starts it on a port of loopback; ready when this returns. `peers` has Java's jars.
     pub(crate) fn start(kind: Kind, peers: &[Peers], home: &Path, port: u16) -> Self {
-        let home = home.to_owned();
-        let address = SocketAddr::from(([127, 0, 0, 1], port));
-        write_files(kind, peers, &home, port);
-        let process = start_process(kind, peers, &home, port);
+        write_files(kind, peers, home, port);
+        Self::start_prepared(kind, peers, home, port)
+    }
+
+    /// Starts it with the files that are there.
+    pub(crate) fn start_prepared(kind: Kind, peers: &[Peers], home: &Path, port: u16) -> Self {
         Self {
             kind,
-            home,
-            address,
-            process,
+            home: home.to_owned(),
+            address: SocketAddr::from(([127, 0, 0, 1], port)),
+            process: start_process(kind, peers, home, port),
         }
     }
 
