@@ -45,6 +45,17 @@ impl Broker {
         broker
     }
 
+    /// Adds lines to its configuration, which count from its next start; later ones win.
+    pub(crate) fn configure(&self, lines: &[&str]) {
+        let file = self.home.join("broker.properties");
+        let mut settings = fs::read_to_string(&file).unwrap();
+        for line in lines {
+            settings.push('\n');
+            settings.push_str(line);
+        }
+        fs::write(&file, settings).unwrap();
+    }
+
     /// Small files, no deletion on a full disk, patience on a slow machine, and a registration as
     /// often as a broker can.
     fn settings(&self, server: SocketAddr) -> String {
@@ -109,6 +120,19 @@ impl Broker {
     /// Neither killed nor told to end.
     pub(crate) fn is_running(&self) -> bool {
         self.process.is_some()
+    }
+
+    /// How many lines of its log have these words.
+    pub(crate) fn logged(&self, words: &str) -> usize {
+        let log = fs::read(program_log(&self.home)).unwrap();
+        let log = String::from_utf8_lossy(&log);
+        log.lines().filter(|line| line.contains(words)).count()
+    }
+
+    /// Gives it the topics that the other has stored; neither runs.
+    pub(crate) fn copy_topics_of(&self, other: &Self) {
+        let file = "store/config/topics.json";
+        fs::copy(other.home.join(file), self.home.join(file)).unwrap();
     }
 
     /// What the tables say of it while it is registered.

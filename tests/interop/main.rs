@@ -5,6 +5,7 @@
 //! - the life of a cluster with a broker of each release, and every mqadmin command of each
 //!   release (`cluster.rs`, `cluster/commands.rs`);
 //! - Java's files and ours, read by the other program (`files.rs`);
+//! - a slave that stays, or stands in, when its master dies (`standby.rs`);
 //!
 //! A raw client of our own reads the tables between the steps. The tests run side by side, the
 //! longest first by its name. The full matrix, which also has peers of 5.5.0:
@@ -36,6 +37,7 @@ mod route;
 mod rundir;
 mod server;
 mod shell;
+mod standby;
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -60,6 +62,11 @@ fn files_go_from_java_to_us_and_back() {
     if server_kind() == Kind::Ours {
         with_peers(files::run);
     }
+}
+
+#[test]
+fn a_slave_stays_and_stands_in() {
+    with_peers(standby::run);
 }
 
 /// Runs a test with all that it needs from outside and a directory of its own, or says why not.
