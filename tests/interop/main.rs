@@ -6,6 +6,7 @@
 //!   release (`cluster.rs`, `cluster/commands.rs`);
 //! - Java's files and ours, read by the other program (`files.rs`);
 //! - a slave that stays, or stands in, when its master dies (`standby.rs`);
+//! - our server beside a Java one, with the same brokers (`twins.rs`, only in the full matrix);
 //!
 //! A raw client of our own reads the tables between the steps. The tests run side by side, the
 //! longest first by its name. The full matrix, which also has peers of 5.5.0:
@@ -38,6 +39,7 @@ mod rundir;
 mod server;
 mod shell;
 mod standby;
+mod twins;
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -67,6 +69,13 @@ fn files_go_from_java_to_us_and_back() {
 #[test]
 fn a_slave_stays_and_stands_in() {
     with_peers(standby::run);
+}
+
+#[test]
+fn two_name_servers_tell_the_same() {
+    if is_wanted("all") && server_kind() == Kind::Ours {
+        with_peers(twins::run);
+    }
 }
 
 /// Runs a test with all that it needs from outside and a directory of its own, or says why not.
