@@ -7,6 +7,7 @@
 //! - Java's files and ours, read by the other program (`files.rs`);
 //! - a slave that stays, or stands in, when its master dies (`standby.rs`);
 //! - our server beside a Java one, with the same brokers (`twins.rs`, only in the full matrix);
+//! - clients in other languages (`languages.rs`, only in the full matrix).
 //!
 //! A raw client of our own reads the tables between the steps. The tests run side by side, the
 //! longest first by its name. The full matrix, which also has peers of 5.5.0:
@@ -30,6 +31,7 @@ mod broker;
 mod client;
 mod cluster;
 mod files;
+mod languages;
 mod peers;
 mod ports;
 mod probe;
@@ -75,6 +77,13 @@ fn a_slave_stays_and_stands_in() {
 fn two_name_servers_tell_the_same() {
     if is_wanted("all") && server_kind() == Kind::Ours {
         with_peers(twins::run);
+    }
+}
+
+#[test]
+fn clients_in_other_languages_send_and_receive() {
+    if is_wanted("all") {
+        with_peers(languages::run);
     }
 }
 

@@ -199,7 +199,10 @@ fn logback(appender: &str, file: &Path) -> String {
     )
 }
 
-fn make_once(
+/// Makes a directory with `make`, unless there is one that was made from the same text.
+///
+/// Errors: what went wrong, in one line.
+pub(crate) fn make_once(
     directory: &Path,
     made_from: &str,
     make: impl FnOnce(&Path) -> Result<(), String>,
@@ -242,7 +245,7 @@ fn copy_jars(release: Release, new: &Path) -> Result<(), String> {
         .arg("dependency:copy-dependencies")
         .arg(format!("-DoutputDirectory={}", new.display()));
     let failure = format!("mvn does not bring release {}", release.number);
-    run(maven, &failure, &new.join("mvn.log"))
+    run_tool(maven, &failure, &new.join("mvn.log"))
 }
 
 fn compile(lib: &Path, new: &Path) -> Result<(), String> {
@@ -259,7 +262,7 @@ fn compile(lib: &Path, new: &Path) -> Result<(), String> {
         .arg("-d")
         .arg(new)
         .args(files);
-    run(
+    run_tool(
         javac,
         "javac does not accept the sources",
         &new.join("javac.log"),
@@ -267,7 +270,9 @@ fn compile(lib: &Path, new: &Path) -> Result<(), String> {
 }
 
 /// Runs to the end; the first line that speaks of an error explains a failure.
-fn run(command: Command, failure: &str, log: &Path) -> Result<(), String> {
+///
+/// Errors: what went wrong, in one line.
+pub(crate) fn run_tool(command: Command, failure: &str, log: &Path) -> Result<(), String> {
     let process = Process::start(failure, command, log);
     let Some(status) = process.end_within(TOOL_LIMIT) else {
         return Err(format!("{failure}: nothing after {TOOL_LIMIT:?}"));
