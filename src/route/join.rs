@@ -26,6 +26,8 @@ pub struct RouteQuery<'a> {
     pub form: Form,
     /// `__ZONE_NAME` of a request in zone mode.
     pub zone: Option<&'a str>,
+    /// `orderTopicConf` is shown where the topic has one.
+    pub order_conf: bool,
 }
 
 /// Appends the route of a topic to `out`.
@@ -42,7 +44,7 @@ pub fn write_route(snapshot: &Snapshot, topic: &Topic, query: RouteQuery<'_>, ou
     };
     walk.write_broker_datas(out);
     walk.write_filter_servers(out);
-    if snapshot.settings.order_message_enable
+    if query.order_conf
         && let Some(conf) = snapshot.kv.get(ORDER_TOPIC_CONFIG, &topic.name)
     {
         out.extend_from_slice(b",\"orderTopicConf\":");

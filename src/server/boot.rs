@@ -116,6 +116,7 @@ fn load(
         user_home: text("HOME").unwrap_or_else(|| "/root".to_owned()),
         rocketmq_home: text("ROCKETMQ_HOME"),
         serialize_type: text("ROCKETMQ_SERIALIZE_TYPE"),
+        namesrv_addr: text("NAMESRV_ADDR").filter(|addr| !addr.is_empty()),
         cpus: std::thread::available_parallelism()
             .ok()
             .and_then(|cpus| u16::try_from(cpus.get()).ok())

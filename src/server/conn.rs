@@ -13,6 +13,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 
+use super::cluster_test;
 use super::connection::{Connection, EndReason};
 use super::core::{Core, SCRATCH_BYTES};
 use super::permits::Permit;
@@ -125,6 +126,7 @@ impl Task {
         }
         let stopping = told.is_some();
         let mut worked = self.take_outcomes();
+        worked |= self.take_asked();
         worked |= self.take_job();
         worked |= self.resume();
         if self.flush(cx).is_err() {
@@ -193,6 +195,15 @@ impl Task {
             self.with_session(|session, env, out| session.outcome(origin, outcome, env, out));
             any = true;
         }
+    }
+
+    fn take_asked(&mut self) -> bool {
+        let asked = self.guard.connection.asked.take();
+        let any = !asked.is_empty();
+        for asked in asked {
+            self.with_session(|session, env, out| session.asked(asked, env, out));
+        }
+        any
     }
 
     fn take_job(&mut self) -> bool {
@@ -343,6 +354,7 @@ impl Task {
                 let connection = Rc::clone(&self.guard.connection);
                 self.guard.core.jobs.push(connection, job);
             }
+            Next::Ask(ask) => cluster_test::ask(&self.guard.core.shared, ask),
             Next::Close(reason) => self.closing = Some(EndReason::Malformed(reason)),
             Next::Receive | Next::Send | Next::Wait | Next::Large(_) => {}
         }
@@ -515,6 +527,7 @@ impl Task {
                 keys: &shared.keys,
                 now: self.now,
                 leaving: shared.leaving.load(Ordering::Relaxed),
+                cluster_test: shared.production.is_some(),
                 unchanged_rule: true,
             };
             if self.unsent.is_empty() {

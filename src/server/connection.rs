@@ -11,6 +11,7 @@ use super::shared::Answer;
 use super::unsent::HeldBodies;
 use crate::route::command::Envelope;
 use crate::session::CloseReason;
+use crate::session::elsewhere::Asked;
 use crate::session::jobs::Done;
 use crate::settings::limits::Limits;
 
@@ -40,6 +41,7 @@ pub(super) struct Connection {
     pub(super) id: u64,
     waker: RefCell<Option<Waker>>,
     pub(super) outcomes: RefCell<VecDeque<Answer>>,
+    pub(super) asked: RefCell<Vec<Asked>>,
     pub(super) job: Cell<Option<Done>>,
     pub(super) end: Cell<Option<EndReason>>,
     pub(super) permit: Cell<Permit>,
@@ -64,6 +66,7 @@ impl Connection {
             id,
             waker: RefCell::new(None),
             outcomes: RefCell::default(),
+            asked: RefCell::default(),
             job: Cell::new(None),
             end: Cell::new(None),
             permit: Cell::new(Permit::None),
@@ -89,6 +92,12 @@ impl Connection {
     /// Brings an outcome from the writer.
     pub(super) fn bring(&self, answer: Answer) {
         self.outcomes.borrow_mut().push_back(answer);
+        self.wake();
+    }
+
+    /// Brings what came of a question to the production environment.
+    pub(super) fn bring_asked(&self, asked: Asked) {
+        self.asked.borrow_mut().push(asked);
         self.wake();
     }
 

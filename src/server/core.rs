@@ -301,6 +301,9 @@ impl Core {
         while let Some(conn) = self.line().closing.pop() {
             self.tell(conn, |c| c.end(EndReason::Expired));
         }
+        while let Some(asked) = self.line().asked.pop() {
+            self.tell(asked.ask.origin.conn, |c| c.bring_asked(asked));
+        }
         while let Some(fd) = self.line().incoming.pop() {
             self.start(fd);
         }

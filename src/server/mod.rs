@@ -4,6 +4,7 @@
 mod boot;
 pub mod cli;
 mod clock;
+mod cluster_test;
 mod conn;
 mod connection;
 mod core;

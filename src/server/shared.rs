@@ -11,9 +11,11 @@ use crossbeam::queue::{ArrayQueue, SegQueue};
 use crossbeam::utils::CachePadded;
 
 use super::clock::Clock;
+use super::cluster_test::Questions;
 use super::mailbox::{InboxSender, Mailbox};
 use crate::route::command::{Envelope, Origin, Outcome};
 use crate::route::snapshot::Snapshot;
+use crate::session::elsewhere::Asked;
 use crate::session::jobs::DigestKeys;
 use crate::settings::limits::Limits;
 
@@ -38,6 +40,10 @@ pub(super) struct Shared {
     pub(super) large_frames: Budget,
     /// Parsed registrations on their way to the writer.
     pub(super) parsed: Budget,
+    /// To the thread that asks the production environment, with `clusterTest`.
+    pub(super) production: Option<Questions>,
+    /// Its answers that have not been sent on.
+    pub(super) asked: Budget,
     /// Bytes that connections keep between turns.
     pub(super) kept_bytes: AtomicUsize,
     /// The process will stop soon: newer peers are told to go away.
@@ -54,6 +60,8 @@ pub(super) struct CoreLine {
     /// Connections to close. Not bounded by a number of its own: the writer orders a close when
     /// the last broker of a connection expires, so at most once per registration it accepted.
     pub(super) closing: SegQueue<u64>,
+    /// What came of questions to the production environment: no more than may wait there.
+    pub(super) asked: SegQueue<Asked>,
     /// Accepted sockets handed over for balance.
     pub(super) incoming: ArrayQueue<OwnedFd>,
     /// Woken after anything but an outcome was put here.
@@ -72,6 +80,7 @@ impl CoreLine {
         Self {
             inbox,
             closing: SegQueue::new(),
+            asked: SegQueue::new(),
             incoming: ArrayQueue::new(INCOMING_PLACES),
             waker: AtomicWaker::new(),
             connections: CachePadded::default(),
@@ -147,6 +156,8 @@ pub(super) struct Counters {
     pub(super) overloaded: AtomicU64,
     pub(super) too_large_answers: AtomicU64,
     pub(super) panics: AtomicU64,
+    pub(super) asked_elsewhere: AtomicU64,
+    pub(super) refused_asks: AtomicU64,
     pub(super) dropped_notices: AtomicU64,
 }
 

@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use ahash::RandomState;
@@ -14,6 +15,7 @@ use signal_hook::iterator::Signals;
 
 use super::boot::FAILED;
 use super::clock::Clock;
+use super::cluster_test::{self, Question};
 use super::core::Core;
 use super::die;
 use super::files::Files;
@@ -277,6 +279,8 @@ struct Parts {
     shared: SharedRef,
     inboxes: Vec<Inbox<Answer>>,
     mailbox: MailboxReader<Envelope>,
+    /// With `clusterTest`.
+    questions: Option<Receiver<Question>>,
     table: Table,
     hasher: RandomState,
 }
@@ -285,6 +289,10 @@ fn start(plan: &Plan, checked: &Checked) -> Result<(SharedRef, Vec<CoreHandle>),
     let mut parts = make_parts(plan, checked)?;
     let shared = Arc::clone(&parts.shared);
     let (notices, notice_reader) = mailbox(NOTICE_PLACES);
+    if let Some(questions) = parts.questions.take() {
+        cluster_test::start(&plan.settings, &shared, questions)
+            .map_err(|error| format!("no thread for clusterTest: {error}"))?;
+    }
     let files = Files::start().map_err(|error| format!("no thread for files: {error}"))?;
     let writer = Writer {
         shared: Arc::clone(&shared),
@@ -406,6 +414,11 @@ fn make_parts(plan: &Plan, checked: &Checked) -> Result<Parts, String> {
         .map(|_| inbox(places.max(1)))
         .map(|(sender, inbox)| (CoreLine::new(sender), inbox))
         .unzip();
+    let (production, questions) = plan
+        .settings
+        .cluster_test
+        .then(|| cluster_test::questions(limits.asks_waiting))
+        .unzip();
     let shared = Shared {
         clock: Clock::start(),
         published: Arc::new(ArcSwap::from_pointee(table.snapshot())),
@@ -415,6 +428,8 @@ fn make_parts(plan: &Plan, checked: &Checked) -> Result<Parts, String> {
         connections: AtomicUsize::new(0),
         large_frames: Budget::new(limits.large_frames_total_bytes),
         parsed: Budget::new(limits.parsed_total_bytes),
+        production,
+        asked: Budget::new(limits.asked_total_bytes),
         kept_bytes: AtomicUsize::new(0),
         leaving: AtomicBool::new(false),
         stopping: AtomicBool::new(false),
@@ -426,6 +441,7 @@ fn make_parts(plan: &Plan, checked: &Checked) -> Result<Parts, String> {
         shared: Arc::new(shared),
         inboxes,
         mailbox: reader,
+        questions,
         table,
         hasher,
     })

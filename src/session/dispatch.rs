@@ -2,6 +2,7 @@
 //! (`DefaultRequestProcessor`, `ClientRequestProcessor`).
 
 use super::admin::{NOT_ALLOWED, get_config, get_kv, is_admin, kv_list};
+use super::elsewhere::no_route;
 use super::jobs::{BodyJob, BodyKind, Job};
 use super::{Body, Env, Next, Reply, Session};
 use crate::route::Form;
@@ -40,7 +41,7 @@ impl Session {
             return None;
         }
         match header.code {
-            request::GET_ROUTEINFO_BY_TOPIC => route(header, env, reply, out),
+            request::GET_ROUTEINFO_BY_TOPIC => return self.route(header, env, reply, out),
             request::QUERY_DATA_VERSION => query_data_version(header, body, env, reply, out),
             request::BROKER_HEARTBEAT => heartbeat(header, env, reply, out),
             request::REGISTER_BROKER => return self.register(header, body, env, out),
@@ -105,6 +106,45 @@ impl Session {
         None
     }
 
+    /// 105
+    fn route(
+        &mut self,
+        header: &Header<'_>,
+        env: &Env<'_>,
+        reply: Reply<'_>,
+        out: &mut Output,
+    ) -> Option<Next> {
+        let settings = &env.snapshot.settings;
+        let waits = i64::from(settings.wait_seconds_for_service) * 1000;
+        if settings.need_wait_for_service && i128::from(env.now.mono_ms) < i128::from(waits) {
+            reply.error(out, remark::NOT_READY);
+            return None;
+        }
+        let name = header.ext.get("topic");
+        let Some(topic) = name.and_then(|name| env.snapshot.topic(name)) else {
+            if env.cluster_test
+                && let Some(next) = self.ask(header, env)
+            {
+                return Some(next);
+            }
+            no_route(reply, name, out);
+            return None;
+        };
+        let query = RouteQuery {
+            form: if env.cluster_test {
+                Form::Legacy
+            } else {
+                form(header)
+            },
+            zone: zone(&header.ext),
+            order_conf: env.cluster_test || settings.order_message_enable,
+        };
+        reply.write(out, response::SUCCESS, None, ReplyExt::None, |body| {
+            write_route(env.snapshot, topic, query, body);
+        });
+        None
+    }
+
     /// 216: an unknown or missing topic is a success that changes nothing.
     fn delete_topic(
         &mut self,
@@ -152,29 +192,6 @@ impl Session {
         }
         None
     }
-}
-
-/// 105
-fn route(header: &Header<'_>, env: &Env<'_>, reply: Reply<'_>, out: &mut Output) {
-    let settings = &env.snapshot.settings;
-    let waits = i64::from(settings.wait_seconds_for_service) * 1000;
-    if settings.need_wait_for_service && i128::from(env.now.mono_ms) < i128::from(waits) {
-        return reply.error(out, remark::NOT_READY);
-    }
-    let name = header.ext.get("topic");
-    let Some(topic) = name.and_then(|name| env.snapshot.topic(name)) else {
-        let name = name.unwrap_or("null");
-        let remark = [remark::ROUTE_MISS_PREFIX, name, remark::ROUTE_MISS_SUFFIX].concat();
-        let code = response::TOPIC_NOT_EXIST;
-        return reply.write(out, code, Some(&remark), ReplyExt::None, |_| {});
-    };
-    let query = RouteQuery {
-        form: form(header),
-        zone: zone(&header.ext),
-    };
-    reply.write(out, response::SUCCESS, None, ReplyExt::None, |body| {
-        write_route(env.snapshot, topic, query, body);
-    });
 }
 
 /// Clients from 4.9.4 on, and whoever says so, get strict JSON.

@@ -13,6 +13,7 @@
 
 mod admin;
 mod dispatch;
+pub mod elsewhere;
 pub mod fields;
 pub mod jobs;
 pub mod notice;
@@ -32,6 +33,7 @@ use crate::wire::frame::{self, Frame, FrameError};
 use crate::wire::header::{Header, HeaderError};
 use crate::wire::reply::{Output, ReplyExt, ReplySize};
 
+use elsewhere::Ask;
 use jobs::{DigestKeys, Job};
 
 /// What a session may look at while it handles something.
@@ -47,6 +49,9 @@ pub struct Env<'a> {
     pub now: Now,
     /// The server is about to stop and says so: peers that know GO_AWAY are told to leave.
     pub leaving: bool,
+    /// Topics that are not known here are asked of a production environment: `clusterTest`, as it
+    /// was at the start.
+    pub cluster_test: bool,
     /// Whether a registration equal to the last one may be answered without the writer; off only
     /// in tests that show that it makes no difference.
     pub unchanged_rule: bool,
@@ -77,6 +82,9 @@ pub enum Next {
     Submit(Envelope),
     /// Run this in slices and hand the result to [`Session::job_done`]; read nothing meanwhile.
     Run(Job),
+    /// Ask the production environment, and hand what comes of it to [`Session::asked`]; go on
+    /// meanwhile. Only with [`Env::cluster_test`].
+    Ask(Ask),
     /// Close the connection.
     Close(CloseReason),
 }
@@ -102,7 +110,7 @@ pub struct Session {
     conn: u64,
     /// What this connection registered, as it was last accepted.
     accepted: SmallVec<[Accepted; 1]>,
-    /// Commands whose outcome has not come back.
+    /// Commands whose outcome has not come back, and questions to elsewhere without an answer.
     outstanding: usize,
     /// A registration was submitted, so the writer must hear of the end.
     registered: bool,
@@ -273,7 +281,7 @@ impl Session {
         self.persisting || self.outstanding >= limits.outstanding_commands
     }
 
-    /// Commands whose outcome has not come back.
+    /// Commands and questions to elsewhere that have not come back.
     pub fn outstanding(&self) -> usize {
         self.outstanding
     }

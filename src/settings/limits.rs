@@ -57,6 +57,13 @@ pub struct Limits {
     pub delivery_ms_per_mib: u64,
     /// Parsed registrations that wait for the writer, at their parsed size.
     pub parsed_total_bytes: usize,
+    /// Questions to a production environment that may wait (`clusterTest`): beyond, 17 at once.
+    pub asks_waiting: usize,
+    /// How long such a question may take: clients wait 3 s for a route and then drop the
+    /// connection, so the 5 s of Java's admin client would answer nobody.
+    pub ask_ms: u64,
+    /// Answers to them that have not been sent on.
+    pub asked_total_bytes: usize,
     /// Bytes that all connections keep between turns: half frames, leftovers, unsent answers.
     pub kept_total_bytes: usize,
     /// Unsent answers that stop a connection's reading.
@@ -105,6 +112,9 @@ impl Default for Limits {
             delivery_ms: 10_000,
             delivery_ms_per_mib: 2000,
             parsed_total_bytes: 256 * MIB,
+            asks_waiting: 1024,
+            ask_ms: 2_500,
+            asked_total_bytes: 64 * MIB,
             kept_total_bytes: 512 * MIB,
             unsent_bytes: 256 * KIB,
         }

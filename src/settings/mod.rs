@@ -40,6 +40,8 @@ pub struct Surroundings {
     pub rocketmq_home: Option<String>,
     /// `ROCKETMQ_SERIALIZE_TYPE`; judged like the key `rocketmq.serialize.type`, which wins.
     pub serialize_type: Option<String>,
+    /// `NAMESRV_ADDR`; the key `rocketmq.namesrv.addr` wins.
+    pub namesrv_addr: Option<String>,
     /// Number of CPUs, for Java's default of `clientCallbackExecutorThreads`.
     pub cpus: u16,
 }
@@ -57,6 +59,8 @@ pub struct Settings {
     pub product_env_name: String,
     /// `clusterTest`: this server stands beside a production environment.
     pub cluster_test: bool,
+    /// Where that production environment is found.
+    pub production: Production,
     /// `orderMessageEnable`: routes carry `orderTopicConf`.
     pub order_message_enable: bool,
     /// `returnOrderTopicConfigToBroker`: answers to 103 carry the order topics.
@@ -129,6 +133,19 @@ pub struct Settings {
     pub extra: BTreeMap<String, String>,
 }
 
+/// How a client of a production environment finds its NameServers (`NameServerAddressUtils`,
+/// `MixAll.getWSAddr`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Production {
+    /// `rocketmq.namesrv.addr`: the addresses themselves, `ip:port;ip:port`.
+    pub namesrv_addr: Option<String>,
+    /// `rocketmq.namesrv.domain`: host of the HTTP service that lists them otherwise, with a port
+    /// unless that is 8080.
+    pub domain: String,
+    /// `rocketmq.namesrv.domain.subgroup`: name of the list there, before `-` and the environment.
+    pub subgroup: String,
+}
+
 /// TLS of the server side (`TlsSystemConfig`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tls {
@@ -165,6 +182,11 @@ impl Settings {
             config_store_path: format!("{home}/namesrv/namesrv.properties"),
             product_env_name: "center".to_owned(),
             cluster_test: false,
+            production: Production {
+                namesrv_addr: surroundings.namesrv_addr.clone(),
+                domain: "jmenv.tbsite.net".to_owned(),
+                subgroup: "nsaddr".to_owned(),
+            },
             order_message_enable: false,
             return_order_topic_config_to_broker: true,
             default_thread_pool_queue_capacity: 10_000,

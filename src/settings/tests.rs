@@ -12,6 +12,7 @@ fn surroundings() -> Surroundings {
         user_home: "/home/mq".to_owned(),
         rocketmq_home: Some("/opt/rocketmq".to_owned()),
         serialize_type: None,
+        namesrv_addr: None,
         cpus: 2,
     }
 }
@@ -304,6 +305,22 @@ fn surroundings_come_from_the_environment_or_a_property() {
     let (settings, _) =
         from_defines(&[("rocketmqHome", "/f"), ("rocketmq.home.dir", "/r")]).unwrap();
     assert_eq!(settings.rocketmq_home.as_deref(), Some("/f"));
+
+    let environment = Surroundings {
+        namesrv_addr: Some("1.2.3.4:9876".to_owned()),
+        ..surroundings()
+    };
+    let given = |defines: &[(String, String)]| {
+        let sources = Sources {
+            defines,
+            ..Sources::default()
+        };
+        let (settings, _) = Settings::from_properties(&sources, &environment).unwrap();
+        settings.production.namesrv_addr.unwrap()
+    };
+    assert_eq!(given(&[]), "1.2.3.4:9876");
+    let property = defines(&[("rocketmq.namesrv.addr", "5.6.7.8:1")]);
+    assert_eq!(given(&property), "5.6.7.8:1");
 
     let with = |serialize_type: &str| {
         let serialize_type = Some(serialize_type.to_owned());

@@ -310,6 +310,7 @@ fn env<'a>(snapshot: &'a Arc<Snapshot>, limits: &'a Limits, keys: &'a DigestKeys
         keys,
         now: Now::default(),
         leaving: false,
+        cluster_test: false,
         unchanged_rule: true,
     }
 }

@@ -13,6 +13,7 @@ use namesrv::route::kv::Kv;
 use namesrv::route::snapshot::Snapshot;
 use namesrv::route::staging::{split, stage_kv, stage_settings};
 use namesrv::route::table::Table;
+use namesrv::session::elsewhere::Asked;
 use namesrv::session::jobs::DigestKeys;
 use namesrv::session::notice::notice_frame;
 use namesrv::session::{Env, Next, Session};
@@ -34,6 +35,8 @@ pub(crate) struct Node {
     effects: Effects,
     /// Commands that reached the writer: shows what the unchanged rule saves.
     pub(crate) commands: u64,
+    /// Routes of the production environment that `clusterTest` asks, by topic.
+    pub(crate) production: HashMap<String, Bytes>,
 }
 
 struct Connection {
@@ -65,6 +68,7 @@ impl Node {
             unchanged_rule,
             effects: Effects::default(),
             commands: 0,
+            production: HashMap::new(),
         }
     }
 
@@ -209,6 +213,19 @@ impl Node {
                     flush(&mut out, answers);
                     return Step::Again;
                 }
+                Next::Ask(ask) => {
+                    let body = self.production.get(&ask.topic).cloned();
+                    let env = env(
+                        &self.snapshot,
+                        &self.limits,
+                        &self.keys,
+                        now,
+                        self.unchanged_rule,
+                    );
+                    session.asked(Asked { ask, body }, &env, &mut out);
+                    flush(&mut out, answers);
+                    return Step::Again;
+                }
                 Next::Run(job) => {
                     let pace = Pace::default();
                     let run = job.run(&self.keys, &self.limits, now.wall_ms, &pace);
@@ -324,6 +341,7 @@ fn env<'a>(
         keys,
         now,
         leaving: false,
+        cluster_test: snapshot.settings.cluster_test,
         unchanged_rule,
     }
 }
@@ -355,6 +373,7 @@ fn make(pairs: &[(&str, &str)]) -> Settings {
     for (key, value) in pairs {
         let on = *value == "true";
         match *key {
+            "clusterTest" => settings.cluster_test = on,
             "orderMessageEnable" => settings.order_message_enable = on,
             "returnOrderTopicConfigToBroker" => settings.return_order_topic_config_to_broker = on,
             "supportActingMaster" => settings.support_acting_master = on,

@@ -243,6 +243,12 @@ pub static KEYS: &[Key] = &[
     key("rocketmq.serialize.type", Jvm,
         Kind::Form { form: "JSON or ROCKETMQ", get: show_serialize, set: set_serialize },
         AtRestart, "how headers of answers are written"),
+    key("rocketmq.namesrv.addr", Jvm, Kind::Optional(field!(production.namesrv_addr)), AtRestart,
+        "production NameServers that clusterTest asks, instead of an HTTP list of them"),
+    key("rocketmq.namesrv.domain", Jvm, Kind::NonEmpty(field!(production.domain)), AtRestart,
+        "host of the HTTP list of production NameServers, with a port unless that is 8080"),
+    key("rocketmq.namesrv.domain.subgroup", Jvm, Kind::NonEmpty(field!(production.subgroup)),
+        AtRestart, "name of that list, before - and productEnvName"),
     // The upper end is what the memory for large frames can ever grant.
     key("com.rocketmq.remoting.frameMaxLength", Jvm,
         number!(frame_max_length, 4_096, 256 * 1024 * 1024), AtRestart,
