@@ -58,7 +58,7 @@ impl Session {
         if header.is_oneway() || in_circles || topic.len() > env.limits.name_bytes {
             return None;
         }
-        self.outstanding += 1;
+        self.asking += 1;
         let origin = Origin {
             core: self.core,
             conn: self.conn,
@@ -71,7 +71,7 @@ impl Session {
 
     /// Answers a request that [`Next::Ask`] brought.
     pub fn asked(&mut self, asked: Asked, env: &Env<'_>, out: &mut Output) {
-        self.outstanding -= 1;
+        self.asking -= 1;
         let reply = Reply {
             opaque: asked.ask.origin.opaque,
             oneway: asked.ask.origin.oneway,

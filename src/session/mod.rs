@@ -110,8 +110,10 @@ pub struct Session {
     conn: u64,
     /// What this connection registered, as it was last accepted.
     accepted: SmallVec<[Accepted; 1]>,
-    /// Commands whose outcome has not come back, and questions to elsewhere without an answer.
+    /// Commands whose outcome has not come back.
     outstanding: usize,
+    /// Questions to elsewhere without an answer.
+    asking: usize,
     /// A registration was submitted, so the writer must hear of the end.
     registered: bool,
     /// A change that must be written to a file is outstanding: what follows waits for it.
@@ -128,6 +130,7 @@ impl Session {
             conn,
             accepted: SmallVec::new(),
             outstanding: 0,
+            asking: 0,
             registered: false,
             persisting: false,
             admin: true,
@@ -278,12 +281,12 @@ impl Session {
 
     /// Further frames must wait for an outcome.
     pub fn must_wait(&self, limits: &Limits) -> bool {
-        self.persisting || self.outstanding >= limits.outstanding_commands
+        self.persisting || self.outstanding() >= limits.outstanding_commands
     }
 
     /// Commands and questions to elsewhere that have not come back.
     pub fn outstanding(&self) -> usize {
-        self.outstanding
+        self.outstanding + self.asking
     }
 
     /// The connection has ended: what the writer must hear of it, after everything submitted.

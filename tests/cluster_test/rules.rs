@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use namesrv::route::Now;
-use namesrv::route::command::Command;
+use namesrv::route::command::{Command, Outcome};
 use namesrv::route::snapshot::Snapshot;
 use namesrv::session::elsewhere::{Ask, Asked, read_answer, write_question};
 use namesrv::session::jobs::DigestKeys;
@@ -220,6 +220,20 @@ fn an_answer_does_not_let_a_written_change_be_overtaken() {
     assert!(matches!(change.command, Command::Persist(_)));
     hand.asked(ask, Some(b"{}"));
     assert!(matches!(hand.feed(&route_of("T")), Next::Wait));
+}
+
+#[test]
+fn a_written_change_does_not_wait_for_an_answer() {
+    let mut hand = Hand::new();
+    let ask = ask_of(hand.feed(&route_of("Q")));
+    let Next::Submit(change) = hand.feed(&order_conf("T", "ba:5")) else {
+        panic!("a change goes to the writer");
+    };
+    let origin = change.origin;
+    hand.call(|session, env, out| session.outcome(origin, Outcome::Done, env, out));
+    assert!(matches!(hand.feed(&route_of("T")), Next::Receive));
+    hand.asked(ask, None);
+    assert_eq!(hand.sent().len(), 3);
 }
 
 #[test]
