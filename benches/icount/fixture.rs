@@ -77,6 +77,7 @@ impl Node {
             now: LATE,
             unchanged_rule: true,
             leaving: false,
+            cluster_test: false,
         }
     }
 }
