@@ -2,7 +2,8 @@
 //! with a clock and links that misbehave, all decided by a seed.
 //!
 //! The server is the real one minus sockets (`sim/server.rs`), every answer is judged by an
-//! auditor that has its own idea of the tables (`sim/audit.rs`, `sim/model.rs`).
+//! auditor that has its own idea of the tables (`sim/audit.rs`, `sim/model.rs`). The races that
+//! the Java NameServer loses are replayed one by one in `sim/races.rs`.
 //!
 //! `SIM_SEEDS=10000 cargo test --release --test sim seeds` runs longer, `SIM_SEED=7` starts
 //! elsewhere; a failure prints the command that replays it.
@@ -13,7 +14,9 @@ mod sim {
     pub(crate) mod model;
     pub(crate) mod peer;
     pub(crate) mod process;
+    mod races;
     pub(crate) mod rng;
+    mod scene;
     pub(crate) mod server;
     pub(crate) mod setup;
     pub(crate) mod world;
