@@ -21,6 +21,8 @@ pub struct Member {
     pub cluster: Name,
     /// Its filter servers (`filterServerTable`); brokers before 5.0 may have some.
     pub filter_servers: Option<Arc<[Name]>>,
+    /// Memory in them.
+    pub filter_bytes: usize,
 }
 
 /// A broker name with its members.
@@ -94,6 +96,11 @@ impl Group {
     pub fn filter_servers(&self) -> impl Iterator<Item = (&Name, &Arc<[Name]>)> {
         let own = self.members.iter().filter(|m| m.cluster == self.cluster);
         own.filter_map(|m| m.filter_servers.as_ref().map(|list| (&m.addr, list)))
+    }
+
+    /// Memory in filter servers of all members.
+    pub(super) fn filter_bytes(&self) -> usize {
+        self.members.iter().map(|m| m.filter_bytes).sum()
     }
 
     /// Puts a member under its id; returns the one that was there.

@@ -20,6 +20,9 @@ use crate::wire::model::{DataVersion, MASTER_ID, PERM_WRITE};
 use crate::wire::pace::Pace;
 use crate::wire::register::{FilterServers, TopicQueueMappingInfo};
 
+/// A name's counts and its pointer, beside its text.
+const NAME_BYTES: usize = 32;
+
 /// `BrokerLiveInfo`: time-out of a broker that names none.
 const DEFAULT_TIMEOUT_MS: i64 = 120_000;
 
@@ -59,6 +62,11 @@ impl Table {
         let known = self.next.live(&id.cluster, &id.broker_addr).is_some();
         if !known && self.next.live.len() >= self.limits.brokers {
             return Some("too many brokers");
+        }
+        // What the broker had may be counted twice: the limit is far from what is real.
+        let filters = filter_bytes(&r.body.filter_servers);
+        if filters > 0 && self.filter_bytes + filters > self.limits.filter_servers_bytes {
+            return Some("too many filter servers");
         }
         let topics = self.next.topics.len();
         let entries = self.pairs() + self.mapping_count();
@@ -265,6 +273,7 @@ impl Table {
             FilterServers::List(list) if list.is_empty() => None,
             FilterServers::List(list) => Some(list.iter().map(|s| Name::from(&**s)).collect()),
         };
+        member.filter_bytes = member.filter_servers.as_deref().map_or(0, names_bytes);
         let holder = current.member(id.broker_id).cloned();
         let elsewhere = current
             .member_at(&member.addr)
@@ -397,12 +406,24 @@ impl Table {
     }
 }
 
+fn filter_bytes(servers: &FilterServers) -> usize {
+    match servers {
+        FilterServers::Unchanged => 0,
+        FilterServers::List(list) => list.iter().map(|s| s.len() + NAME_BYTES).sum(),
+    }
+}
+
+fn names_bytes(names: &[Name]) -> usize {
+    names.iter().map(|name| name.len() + NAME_BYTES).sum()
+}
+
 fn new_member(id: &Identity, cluster: Name, addr: Name) -> Member {
     Member {
         id: id.broker_id,
         addr,
         cluster,
         filter_servers: None,
+        filter_bytes: 0,
     }
 }
 

@@ -52,6 +52,8 @@ pub struct Table {
     pub(super) mapped: HashMap<Name, HashSet<Name, RandomState>, RandomState>,
     /// Static mappings and their queues in all.
     pub(super) mapping_entries: usize,
+    /// Memory in filter servers.
+    pub(super) filter_bytes: usize,
     /// What each connection registered last.
     pub(super) by_conn: HashMap<u64, SmallVec<[LiveKey; 1]>, RandomState>,
     /// Groups whose lowest id left in the command under way.
@@ -66,6 +68,7 @@ pub(super) struct TableLimits {
     pub(super) topics: usize,
     pub(super) pairs: usize,
     pub(super) brokers: usize,
+    pub(super) filter_servers_bytes: usize,
 }
 
 /// What belongs to a group, so that its loss touches only that.
@@ -84,6 +87,7 @@ impl Table {
             topics,
             pairs,
             brokers,
+            filter_servers_bytes,
             ..
         } = *limits;
         Self {
@@ -92,6 +96,7 @@ impl Table {
                 topics,
                 pairs,
                 brokers,
+                filter_servers_bytes,
             },
             dirty: false,
             epoch: 0,
@@ -105,6 +110,7 @@ impl Table {
             shape_uses: HashMap::with_hasher(hasher.clone()),
             mapped: HashMap::with_hasher(hasher.clone()),
             mapping_entries: 0,
+            filter_bytes: 0,
             by_conn: HashMap::with_hasher(hasher),
             offline: BTreeMap::new(),
             deadlines: BTreeMap::new(),
@@ -259,6 +265,7 @@ impl Table {
         let hash = self.next.hash(&group.name);
         self.next.group_names.remove(hash, |g| g.id == id);
         self.next.filter_groups -= usize::from(group.fragments.has_filter_servers);
+        self.filter_bytes -= group.filter_bytes();
         self.next.groups.clear(id);
         self.group_ids.give(id);
         self.cluster_info_changed();
@@ -270,13 +277,15 @@ impl Table {
         let Some(group) = self.next.groups.get_mut(id) else {
             return;
         };
-        let had = group.fragments.has_filter_servers;
+        let had = (group.fragments.has_filter_servers, group.filter_bytes());
         change(group);
         group.render();
         group.epoch = epoch;
-        let has = group.fragments.has_filter_servers;
-        self.next.filter_groups += usize::from(has);
-        self.next.filter_groups -= usize::from(had);
+        let has = (group.fragments.has_filter_servers, group.filter_bytes());
+        self.next.filter_groups += usize::from(has.0);
+        self.next.filter_groups -= usize::from(had.0);
+        self.filter_bytes += has.1;
+        self.filter_bytes -= had.1;
         self.cluster_info_changed();
     }
 

@@ -4,14 +4,12 @@
 
 use super::jobs::{BODY_CRC32, Job, RegisterJob, crc_matches};
 use super::{Body, Env, Next, Reply, Session};
-use crate::route::Name;
 use crate::route::command::{Command, Identity, Master, Proof, Registration, VersionClass};
 use crate::route::kv::ORDER_TOPIC_CONFIG;
-use crate::settings::limits::Limits;
 use crate::wire::codes::{remark, response, version};
 use crate::wire::header::{ExtFields, Header};
 use crate::wire::pace::{Pace, SLICE_UNITS, run_to_end};
-use crate::wire::register::{FilterServers, RegisterBody};
+use crate::wire::register::RegisterBody;
 use crate::wire::reply::{Output, ReplyExt};
 
 /// Bodies up to this size are digested at once; about 100 µs.
@@ -86,7 +84,11 @@ impl Session {
         env: &Env<'_>,
         out: &mut Output,
     ) -> Next {
-        let body = body.and_then(|body| acceptable(body, env.limits));
+        let nameless = |body: &RegisterBody| body.mappings.iter().any(|(_, m)| m.bname.is_none());
+        let body = match body {
+            Ok(body) if nameless(&body) => Err("a static topic's mapping has no bname".to_owned()),
+            body => body,
+        };
         match body {
             Ok(body) => {
                 self.registered = true;
@@ -168,25 +170,6 @@ impl Session {
             proof: None,
         }))
     }
-}
-
-/// What a body may not say although it can be read.
-fn acceptable(body: RegisterBody, limits: &Limits) -> Result<RegisterBody, String> {
-    if body
-        .mappings
-        .iter()
-        .any(|(_, mapping)| mapping.bname.is_none())
-    {
-        return Err("a static topic's mapping has no bname".to_owned());
-    }
-    let bytes: usize = match &body.filter_servers {
-        FilterServers::Unchanged => 0,
-        FilterServers::List(list) => list.iter().map(|s| s.len() + size_of::<Name>()).sum(),
-    };
-    if bytes > limits.filter_servers_bytes {
-        return Err("filterServerList is too long".to_owned());
-    }
-    Ok(body)
 }
 
 impl Reply<'_> {

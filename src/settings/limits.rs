@@ -17,7 +17,7 @@ pub struct Limits {
     pub name_bytes: usize,
     /// Topics in one 103: ten times the largest broker heard of.
     pub topics_in_registration: usize,
-    /// Filter servers of one broker, as text: real ones are a few, and only before 5.0.
+    /// Filter servers of all brokers, with their names: real ones are a few, and only before 5.0.
     pub filter_servers_bytes: usize,
     /// Topics in all.
     pub topics: usize,
@@ -92,7 +92,7 @@ impl Default for Limits {
             inflated_bytes: 64 * MIB,
             name_bytes: KIB,
             topics_in_registration: 200_000,
-            filter_servers_bytes: 64 * KIB,
+            filter_servers_bytes: 256 * MIB,
             topics: 2_000_000,
             pairs: 20_000_000,
             brokers: 50_000,

@@ -114,24 +114,23 @@ fn brokers_of_all() {
 }
 
 #[test]
-fn filter_servers_of_one_broker() {
+fn filter_servers_of_all_brokers() {
     let mut setup = Setup::new(Limits {
-        filter_servers_bytes: 40,
+        filter_servers_bytes: 100,
         ..Limits::default()
     });
-    let with = |names: &[&str]| {
+    let with = |broker: &Broker<'_>, names: &[&str]| {
         let list = names.iter().map(|name| (*name).to_owned()).collect();
-        let mut request = BROKER.register(1, &["t", "u"]);
+        let mut request = broker.register(1, &["t", "u"]);
         if let Body::Register(spec) = &mut request.body {
             spec.filters = FilterSpec::List(list);
         }
         request
     };
-    assert_eq!(setup.ask(&with(&["f1:1", "f2:2"])), accepted());
-    setup.is_refused(
-        &with(&["f1:1", "f2:2", "f3:3"]),
-        "filterServerList is too long",
-    );
+    assert_eq!(setup.ask(&with(&BROKER, &["f1:1", "f2:2"])), accepted());
+    setup.is_refused(&with(&OTHER, &["f3:3"]), "too many filter servers");
+    assert_eq!(setup.ask(&BROKER.unregister()), Answer::success());
+    assert_eq!(setup.ask(&with(&OTHER, &["f3:3"])), accepted());
 }
 
 #[test]
