@@ -107,10 +107,13 @@ impl Admin {
         let command = format!("updateTopic -c {CLUSTER} -t {topic} -r {read} -w {write} -o true");
         let printed = self.run(&command);
         let result = "set cluster orderConf. isOrder=true, orderConf=[";
+        // 4.9.4 goes on in the same line.
         let order = printed
             .iter()
-            .find_map(|line| line.strip_prefix(result)?.strip_suffix(']'));
-        let order = order.unwrap_or_else(|| panic!("no line `{result}…]`: {printed:#?}"));
+            .find_map(|line| line.strip_prefix(result)?.split_once(']'));
+        let Some((order, _)) = order else {
+            panic!("no line `{result}…]`: {printed:#?}");
+        };
         order.to_owned()
     }
 
