@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicU16, Ordering};
 /// A server takes a few neighbours of its port.
 const BLOCK: u16 = 16;
 const PORTS: Range<u16> = 20_000..32_000;
+/// More blocks than one run takes, and prime.
+const STRIDE: u64 = 61;
 /// Where in its block a program listens: a broker also takes two below and one above, and our
 /// server the one ten above.
 const PLACE: u16 = 2;
@@ -18,9 +20,10 @@ static LOOKED_AT: AtomicU16 = AtomicU16::new(0);
 
 /// A port for each of `N` servers, with free neighbours.
 pub(crate) fn free_ports<const N: usize>() -> [u16; N] {
-    // Runs beside this one begin elsewhere.
+    // Runs beside this one begin elsewhere, also when their ids are neighbours.
     let blocks = (PORTS.end - PORTS.start) / BLOCK;
-    let first = u16::try_from(std::process::id() % u32::from(blocks)).unwrap();
+    let first = u64::from(std::process::id()) * STRIDE % u64::from(blocks);
+    let first = u16::try_from(first).unwrap();
     let mut free = std::iter::repeat_with(|| LOOKED_AT.fetch_add(1, Ordering::Relaxed))
         .take_while(|offset| *offset < blocks)
         .map(|offset| PORTS.start + (first + offset) % blocks * BLOCK)
