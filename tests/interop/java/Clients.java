@@ -17,6 +17,7 @@ import org.apache.rocketmq.client.producer.SendStatus;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageExt;
+import org.apache.rocketmq.remoting.exception.RemotingSendRequestException;
 import org.apache.rocketmq.remoting.exception.RemotingTimeoutException;
 
 /** Producers and consumers of the release that this JVM was started with. */
@@ -133,7 +134,8 @@ final class Clients {
 
     /**
      * The first request may time out where the machine is slow, which a send does not repeat:
-     * have it behind us before anything is judged. Any other failure counts.
+     * have it behind us before anything is judged. The client then closes its connection, under
+     * the request of its other thread, too. Any other failure counts.
      */
     private static void connect(DefaultMQProducer producer) throws MQClientException {
         for (int tries = 1; ; tries++) {
@@ -141,7 +143,8 @@ final class Clients {
                 producer.fetchPublishMessageQueues(DEFAULT_TOPIC);
                 return;
             } catch (MQClientException failure) {
-                boolean late = failure.getCause() instanceof RemotingTimeoutException;
+                boolean late = failure.getCause() instanceof RemotingTimeoutException
+                    || failure.getCause() instanceof RemotingSendRequestException;
                 if (!late || tries == FIRST_TRIES) {
                     throw failure;
                 }
