@@ -1,0 +1,121 @@
+//! What the kernel says of this host, of this process and of the server's.
+
+use std::fs;
+
+use crate::board::Nanos;
+
+/// CPU time of the calling thread.
+#[must_use]
+pub fn thread_cpu_nanos() -> Nanos {
+    schedstat("/proc/thread-self/schedstat").unwrap_or(0)
+}
+
+/// What a process has used so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProcessSample {
+    /// CPU time of all its threads, ended ones included, to 10 ms.
+    pub cpu: Nanos,
+    /// CPU time of its running threads, exact.
+    pub cpu_of_threads: Nanos,
+    /// Resident memory in bytes.
+    pub rss_bytes: u64,
+    /// Threads.
+    pub threads: u64,
+}
+
+/// Looks at a process. `None` when there is none with this number.
+#[must_use]
+pub fn sample(pid: u32) -> Option<ProcessSample> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let number = |key: &str| -> Option<u64> {
+        let line = status.lines().find(|line| line.starts_with(key))?;
+        line.split_ascii_whitespace().nth(1)?.parse().ok()
+    };
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    let cpu_of_threads = tasks
+        .flatten()
+        .filter_map(|task| schedstat(&format!("{}/schedstat", task.path().display())))
+        .sum();
+    Some(ProcessSample {
+        cpu: process_cpu(pid)?,
+        cpu_of_threads,
+        rss_bytes: number("VmRSS:")? * 1024,
+        threads: number("Threads:")?,
+    })
+}
+
+/// Facts that explain why two runs of one plan differ.
+#[must_use]
+pub fn facts() -> Vec<(&'static str, String)> {
+    let read = |path: &str| {
+        let text = fs::read_to_string(path).unwrap_or_default();
+        text.split_ascii_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let cpu_info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = cpu_info
+        .lines()
+        .find_map(|line| line.strip_prefix("model name")?.split(':').nth(1))
+        .unwrap_or("unknown")
+        .trim()
+        .to_owned();
+    let cpus = namesrv::rt::usable_cpus().map_or(0, |cpus| cpus.len());
+    let locked = namesrv::rt::memlock_limit_bytes();
+    vec![
+        ("cpu", model),
+        ("cpus", cpus.to_string()),
+        ("kernel", read("/proc/sys/kernel/osrelease")),
+        (
+            "governor",
+            read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        ),
+        (
+            "congestion_control",
+            read("/proc/sys/net/ipv4/tcp_congestion_control"),
+        ),
+        ("memlock", format!("{locked:?}")),
+        ("load", read("/proc/loadavg")),
+    ]
+}
+
+fn schedstat(path: &str) -> Option<Nanos> {
+    let text = fs::read_to_string(path).ok()?;
+    text.split_ascii_whitespace().next()?.parse().ok()
+}
+
+/// User and system time of a process, from `/proc/PID/stat`, in ticks of 10 ms.
+fn process_cpu(pid: u32) -> Option<Nanos> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name in parentheses may contain blanks.
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
+    let ticks = |at: usize| -> Option<u64> { fields.get(at)?.parse().ok() };
+    Some((ticks(11)? + ticks(12)?) * 10_000_000)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+    use super::*;
+
+    #[test]
+    fn this_process_is_seen() {
+        let before = sample(std::process::id()).unwrap();
+        let mine = thread_cpu_nanos();
+        let mut sum = 0_u64;
+        while thread_cpu_nanos() < mine + 30_000_000 {
+            sum = sum.wrapping_add(1);
+        }
+        let after = sample(std::process::id()).unwrap();
+        assert!(
+            after.cpu_of_threads >= before.cpu_of_threads + 25_000_000,
+            "{sum}"
+        );
+        assert!(after.rss_bytes > 100_000 && after.threads >= 1);
+        assert_eq!(sample(0), None);
+        assert!(
+            facts()
+                .iter()
+                .any(|(key, value)| *key == "kernel" && !value.is_empty())
+        );
+    }
+}
