@@ -93,7 +93,11 @@ fn parse_ext<'a>(map: &'a [u8], limits: &FrameLimits) -> Result<ExtFields<'a>, H
 
 /// Bytes that are not UTF-8 become U+FFFD, as in Java.
 fn text(bytes: &[u8]) -> Cow<'_, str> {
-    String::from_utf8_lossy(bytes)
+    // Checks whole words at a time, which the lossy reading does not.
+    match str::from_utf8(bytes) {
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) => String::from_utf8_lossy(bytes),
+    }
 }
 
 fn take_i16(rest: &mut &[u8]) -> Result<i16, HeaderError> {
