@@ -310,10 +310,11 @@ impl Session {
         env: &Env<'_>,
         out: &mut Output,
     ) -> Option<Next> {
-        match Header::parse(frame, &env.limits.frame) {
+        // Looked at where it is: a header is large.
+        match &Header::parse(frame, &env.limits.frame) {
             Ok(header) if header.is_response() => None,
             Ok(header) => self.dispatch(
-                &header,
+                header,
                 Body {
                     bytes: frame.body,
                     whole,
@@ -321,7 +322,7 @@ impl Session {
                 env,
                 out,
             ),
-            Err(error) => Some(Next::Close(error.into())),
+            Err(error) => Some(Next::Close((*error).into())),
         }
     }
 

@@ -31,6 +31,19 @@ pub struct Header<'a> {
 }
 
 impl<'a> Header<'a> {
+    /// What stands for a header that names nothing.
+    #[inline]
+    pub(super) fn empty(serialize: SerializeType) -> Self {
+        Self {
+            code: 0,
+            version: 0,
+            opaque: 0,
+            flag: 0,
+            serialize,
+            ext: ExtFields::default(),
+        }
+    }
+
     /// Reads the header of `frame`, of the kind that the frame names.
     #[inline]
     pub fn parse(frame: &Frame<'a>, limits: &FrameLimits) -> Result<Self, HeaderError> {
@@ -161,19 +174,21 @@ pub(super) fn write_header(out: &mut Vec<u8>, serialize: SerializeType, fields: 
     }
 }
 
-/// Collects ext fields as Java's `HashMap` would hold them, but in the order of the wire.
-pub(super) struct FieldList<'a> {
-    fields: SmallVec<[(Cow<'a, str>, Cow<'a, str>); 10]>,
+/// Collects ext fields as Java's `HashMap` would hold them, but in the order of the wire; where
+/// they stay, because so large a list costs more to move than to fill.
+pub(super) struct FieldList<'f, 'a> {
+    ext: &'f mut ExtFields<'a>,
     /// Keys with a null value, and how many fields stood before each.
     nulls: Vec<(Cow<'a, str>, usize)>,
     /// How many more entries are allowed.
     left: usize,
 }
 
-impl<'a> FieldList<'a> {
-    pub(super) fn new(limits: &FrameLimits) -> Self {
+impl<'f, 'a> FieldList<'f, 'a> {
+    /// Fills `ext`, which must be empty.
+    pub(super) fn new(ext: &'f mut ExtFields<'a>, limits: &FrameLimits) -> Self {
         Self {
-            fields: SmallVec::new(),
+            ext,
             nulls: Vec::new(),
             left: limits.ext_fields,
         }
@@ -188,30 +203,27 @@ impl<'a> FieldList<'a> {
     ) -> Result<(), HeaderError> {
         self.left = self.left.checked_sub(1).ok_or(HeaderError::ExtFields)?;
         match value {
-            Some(value) => self.fields.push((key, value)),
-            None => self.nulls.push((key, self.fields.len())),
+            Some(value) => self.ext.fields.push((key, value)),
+            None => self.nulls.push((key, self.ext.fields.len())),
         }
         Ok(())
     }
 
-    /// The fields, less those that a later null of the same key replaced.
+    /// Takes out the fields that a later null of the same key replaced.
     #[inline]
-    pub(super) fn finish(mut self, raw: &'a [u8]) -> ExtFields<'a> {
+    pub(super) fn finish(mut self, raw: &'a [u8]) {
         if !self.nulls.is_empty() {
             self.drop_replaced_by_null();
         }
-        ExtFields {
-            fields: self.fields,
-            raw,
-        }
+        self.ext.raw = raw;
     }
 
     #[cold]
     fn drop_replaced_by_null(&mut self) {
-        let Self { fields, nulls, .. } = self;
+        let Self { ext, nulls, .. } = self;
         nulls.sort_unstable();
         let mut index = 0;
-        fields.retain(|(key, _)| {
+        ext.fields.retain(|(key, _)| {
             let here = index;
             index += 1;
             let end = nulls.partition_point(|(null_key, _)| null_key <= key);

@@ -28,27 +28,20 @@ const LANGUAGE_JAVA: u8 = 0;
 /// Reads a binary header that fills `bytes`. Bytes behind the map are ignored, as Java does when
 /// the frame has no body.
 pub(super) fn parse<'a>(bytes: &'a [u8], limits: &FrameLimits) -> Result<Header<'a>, HeaderError> {
+    let mut header = Header::empty(SerializeType::RocketMq);
     let mut rest = bytes;
-    let code = take_i16(&mut rest)?;
+    header.code = take_i16(&mut rest)?.into();
     let _language = take::<1>(&mut rest)?;
-    let version = take_i16(&mut rest)?;
-    let opaque = take_i32(&mut rest)?;
-    let flag = take_i32(&mut rest)?;
+    header.version = take_i16(&mut rest)?.into();
+    header.opaque = take_i32(&mut rest)?;
+    header.flag = take_i32(&mut rest)?;
     let remark_bytes = take_i32(&mut rest)?;
     let _remark = take_slice(&mut rest, i64::from(remark_bytes))?;
     // Java takes a negative length of the map, alone of all lengths, for "no map".
     let ext_bytes = take_i32(&mut rest)?.max(0);
     let map = take_slice(&mut rest, i64::from(ext_bytes))?;
-    let ext = parse_ext(map, limits)?;
-    let serialize = SerializeType::RocketMq;
-    Ok(Header {
-        code: code.into(),
-        version: version.into(),
-        opaque,
-        flag,
-        serialize,
-        ext,
-    })
+    parse_ext(map, limits, &mut header.ext)?;
+    Ok(header)
 }
 
 /// Writes a binary header. As in Java, code and version are cut to 16 bits, null and empty are
@@ -77,8 +70,12 @@ fn write_text(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(text.as_bytes());
 }
 
-fn parse_ext<'a>(map: &'a [u8], limits: &FrameLimits) -> Result<ExtFields<'a>, HeaderError> {
-    let mut fields = FieldList::new(limits);
+fn parse_ext<'a>(
+    map: &'a [u8],
+    limits: &FrameLimits,
+    ext: &mut ExtFields<'a>,
+) -> Result<(), HeaderError> {
+    let mut fields = FieldList::new(ext, limits);
     let mut rest = map;
     while !rest.is_empty() {
         let key_bytes = take_i16(&mut rest)?;
@@ -88,7 +85,8 @@ fn parse_ext<'a>(map: &'a [u8], limits: &FrameLimits) -> Result<ExtFields<'a>, H
         let is_missing = key.is_empty() || value.is_empty();
         fields.push(text(key), (!is_missing).then(|| text(value)))?;
     }
-    Ok(fields.finish(map))
+    fields.finish(map);
+    Ok(())
 }
 
 /// Bytes that are not UTF-8 become U+FFFD, as in Java.

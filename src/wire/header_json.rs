@@ -18,8 +18,9 @@ use super::json::{self, JsonError, KeyForm, Lexer, Member, Token, Value, same_na
 #[inline]
 pub(super) fn parse<'a>(bytes: &'a [u8], limits: &FrameLimits) -> Result<Header<'a>, HeaderError> {
     let text = str::from_utf8(bytes).map_err(|_| HeaderError::Utf8)?;
-    match scan(text, limits) {
-        Some(header) => Ok(header),
+    let mut header = Header::empty(SerializeType::Json);
+    match scan(text, limits, &mut header) {
+        Some(()) => Ok(header),
         None => parse_lenient(text, limits),
     }
 }
@@ -53,36 +54,34 @@ pub(super) fn write(out: &mut Vec<u8>, fields: &HeaderFields<'_>) {
     out.push(b'}');
 }
 
-/// The scan; `None` means that the header is unusual, not that it is wrong.
+/// The scan, into an empty header; `None` means that the header is unusual, not that it is wrong.
 ///
 /// A key that is unknown or comes twice is unusual: Java would compare it once more without
 /// case, and would let the last one win.
-pub(super) fn scan<'a>(text: &'a str, limits: &FrameLimits) -> Option<Header<'a>> {
+pub(super) fn scan<'a>(text: &'a str, limits: &FrameLimits, header: &mut Header<'a>) -> Option<()> {
     let mut scan = Scan { text, at: 0 };
-    let (mut code, mut version, mut opaque, mut flag) = (0, 0, 0, 0);
-    let mut ext = ExtFields::default();
     let mut seen = 0u8;
     scan.eat(b'{')?;
     loop {
         let bit = match scan.key()? {
             "code" => {
-                code = scan.int32()?;
+                header.code = scan.int32()?;
                 1
             }
             "opaque" => {
-                opaque = scan.int32()?;
+                header.opaque = scan.int32()?;
                 2
             }
             "flag" => {
-                flag = scan.int32()?;
+                header.flag = scan.int32()?;
                 4
             }
             "version" => {
-                version = scan.int32()?;
+                header.version = scan.int32()?;
                 8
             }
             "extFields" => {
-                ext = scan.ext_fields(limits)?;
+                scan.ext_fields(limits, &mut header.ext)?;
                 16
             }
             "language" => {
@@ -104,19 +103,9 @@ pub(super) fn scan<'a>(text: &'a str, limits: &FrameLimits) -> Option<Header<'a>
         }
         seen |= bit;
         if !scan.more_members()? {
-            break;
+            return scan.end();
         }
     }
-    scan.end()?;
-    let serialize = SerializeType::Json;
-    Some(Header {
-        code,
-        version,
-        opaque,
-        flag,
-        serialize,
-        ext,
-    })
 }
 
 /// A position in the text. Each step returns `None` for what is not usual.
@@ -191,40 +180,39 @@ impl<'a> Scan<'a> {
         self.text.get(start..start + length)
     }
 
-    /// An integer as every JSON writer writes it; what follows it is left to the next step.
-    /// `-0` and leading zeros are not usual.
+    /// An integer as every JSON writer writes it, and its value; what follows it is left to the
+    /// next step. `-0` and leading zeros are not usual.
     #[inline]
-    fn integer(&mut self) -> Option<&'a str> {
+    fn integer(&mut self) -> Option<(&'a str, i64)> {
         /// More digits than any number that a peer sends, and few enough for an `i64`.
         const MAX_DIGITS: usize = 18;
         let start = self.at;
-        if self.byte() == b'0' {
-            self.at += 1;
-            return self
-                .text
-                .get(start..self.at)
-                .filter(|_| !self.byte().is_ascii_digit());
-        }
-        if self.byte() == b'-' {
-            self.at += 1;
-        }
-        let first_digit = self.at;
-        if self.byte() == b'0' {
-            return None;
-        }
+        let negative = self.byte() == b'-';
+        self.at += usize::from(negative);
+        let (first_digit, first) = (self.at, self.byte());
+        let mut value = 0i64;
         while self.byte().is_ascii_digit() {
+            let digit = i64::from(self.byte() - b'0');
+            value = value.wrapping_mul(10).wrapping_add(digit);
             self.at += 1;
         }
         let digits = self.at - first_digit;
-        self.text
-            .get(start..self.at)
-            .filter(|_| (1..=MAX_DIGITS).contains(&digits))
+        let is_usual = match first {
+            b'0' => digits == 1 && !negative,
+            _ => (1..=MAX_DIGITS).contains(&digits),
+        };
+        if !is_usual {
+            return None;
+        }
+        let text = self.text.get(start..self.at)?;
+        Some((text, if negative { -value } else { value }))
     }
 
     #[inline]
     fn int32(&mut self) -> Option<i32> {
         self.skip_blanks();
-        self.integer()?.parse().ok()
+        let (_, value) = self.integer()?;
+        i32::try_from(value).ok()
     }
 
     #[inline]
@@ -249,11 +237,11 @@ impl<'a> Scan<'a> {
         Some(())
     }
 
-    fn ext_fields(&mut self, limits: &FrameLimits) -> Option<ExtFields<'a>> {
+    fn ext_fields(&mut self, limits: &FrameLimits, ext: &mut ExtFields<'a>) -> Option<()> {
         self.skip_blanks();
         let start = self.at;
         self.eat(b'{')?;
-        let mut fields = FieldList::new(limits);
+        let mut fields = FieldList::new(ext, limits);
         self.skip_blanks();
         if self.byte() == b'}' {
             self.at += 1;
@@ -273,7 +261,8 @@ impl<'a> Scan<'a> {
                 }
             }
         }
-        Some(fields.finish(&self.text.as_bytes()[start..self.at]))
+        fields.finish(&self.text.as_bytes()[start..self.at]);
+        Some(())
     }
 
     /// The text of a scalar; the inner `None` is null.
@@ -282,7 +271,7 @@ impl<'a> Scan<'a> {
         self.skip_blanks();
         let text = match self.byte() {
             b'"' => self.string()?,
-            b'-' | b'0'..=b'9' => self.integer()?,
+            b'-' | b'0'..=b'9' => self.integer()?.0,
             b't' => self.word("true").map(|()| "true")?,
             b'f' => self.word("false").map(|()| "false")?,
             b'n' => return self.word("null").map(|()| None),
@@ -314,16 +303,7 @@ pub(super) fn parse_lenient<'a>(
     text: &'a str,
     limits: &FrameLimits,
 ) -> Result<Header<'a>, HeaderError> {
-    let serialize = SerializeType::Json;
-    let ext = ExtFields::default();
-    let mut header = Header {
-        code: 0,
-        version: 0,
-        opaque: 0,
-        flag: 0,
-        serialize,
-        ext,
-    };
+    let mut header = Header::empty(SerializeType::Json);
     let mut lexer = Lexer::new(text.as_bytes());
     if next_token(&mut lexer)? != Token::ObjectStart {
         return Err(HeaderError::Json);
@@ -463,7 +443,8 @@ fn ext_fields<'a>(object: &'a str, limits: &FrameLimits) -> Result<ExtFields<'a>
     let Value::Object(members) = json::parse(object).map_err(json_error)? else {
         return Err(HeaderError::Json);
     };
-    let mut fields = FieldList::new(limits);
+    let mut ext = ExtFields::default();
+    let mut fields = FieldList::new(&mut ext, limits);
     for Member { key, form, value } in members {
         // Only maps with numbers for keys may leave the quotes out.
         if form == KeyForm::Number {
@@ -472,7 +453,8 @@ fn ext_fields<'a>(object: &'a str, limits: &FrameLimits) -> Result<ExtFields<'a>
         let value = json::text(value).map_err(json_error)?;
         fields.push(key, value)?;
     }
-    Ok(fields.finish(object.as_bytes()))
+    fields.finish(object.as_bytes());
+    Ok(ext)
 }
 
 fn json_error(error: JsonError) -> HeaderError {
