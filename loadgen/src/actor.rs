@@ -13,9 +13,11 @@ use crate::schedule::Act;
 use crate::topology::HOT_TOPICS;
 use crate::units::nanos;
 
-/// How long a broker waits before it tries again what failed. Java's would wait for its next
-/// period; this one shows sooner that the server is back.
-pub const RETRY_AFTER: Nanos = 1_000_000_000;
+/// How long after a lost connection the next attempt is made.
+pub const RECONNECT_AFTER: Nanos = 1_000_000_000;
+/// How long after a refused first registration the next one follows: the delay after which Java's
+/// brokers begin to register periodically, or the period if that is less.
+const REGISTER_AGAIN_AFTER: Nanos = 10_000_000_000;
 
 /// What a broker wants done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,8 +30,8 @@ pub enum Do {
     Send(Op, Request),
     /// Read a topic that must show what has just been acknowledged.
     Probe(u32, Clock, Nanos),
-    /// Come back to this after [`RETRY_AFTER`].
-    Again(Act),
+    /// Come back to this after so long.
+    Again(Act, Nanos),
     /// The plan's request makes no sense now.
     Skip,
     /// The server closed a connection that it should have kept.
@@ -186,7 +188,7 @@ impl Broker {
             Life::Up | Life::Coming => {
                 scene.board.leaving(self.index, scene.now);
                 scene.board.left(self.index, scene.now + window);
-                vec![Do::Complain, Do::Again(Act::Come)]
+                vec![Do::Complain, Do::Again(Act::Come, RECONNECT_AFTER)]
             }
         }
     }
@@ -237,7 +239,8 @@ impl Broker {
         }
         if self.refused {
             return if self.life == Life::Coming {
-                vec![Do::Again(Act::Register)]
+                let period = nanos(scene.plan.config.register);
+                vec![Do::Again(Act::Register, REGISTER_AGAIN_AFTER.min(period))]
             } else {
                 Vec::new()
             };

@@ -86,7 +86,10 @@ fn a_coming_broker_is_probed_once_its_registration_is_acknowledged() {
 fn a_refused_first_registration_is_repeated() {
     let mut stage = Stage::new(|_| ());
     let todo = stage.act(Act::Come);
-    assert_eq!(stage.answer(todo[1], false), [Do::Again(Act::Register)]);
+    assert_eq!(
+        stage.answer(todo[1], false),
+        [Do::Again(Act::Register, 10 * SECOND)]
+    );
     let again = stage.act(Act::Register);
     assert!(
         matches!(again[..], [Do::Send(Op::Register, _)]),
@@ -197,7 +200,7 @@ fn a_connection_that_the_server_closes_is_a_fault_unless_it_was_silent() {
     };
     assert_eq!(
         stage.broker.disconnected(scene),
-        [Do::Complain, Do::Again(Act::Come)]
+        [Do::Complain, Do::Again(Act::Come, SECOND)]
     );
     let mut silent = Stage::new(|args| args.lose_how = Some(LoseHow::Silence));
     silent.come();

@@ -125,7 +125,7 @@ pub struct Interval {
     pub checked: [u64; 3],
     /// When a broker last became visible.
     pub last_visible: Nanos,
-    /// Requests that the plan had and that were not sent, because of a fault before.
+    /// Requests of the plan that were not sent, because an earlier one was under way.
     pub skipped: u64,
     /// Slow readers that the server cut off.
     pub slow_closed: u64,

@@ -156,7 +156,7 @@ pub struct Tool {
     pub threads: usize,
     /// Share of their time that they were busy.
     pub busy: f64,
-    /// Requests that could not be sent because of an earlier fault.
+    /// Requests that were not sent, because an earlier one of the same broker was under way.
     pub skipped: u64,
     /// Slow readers that the server cut off.
     pub slow_closed: u64,

@@ -166,7 +166,11 @@ fn write_usage(out: &mut String, result: &RunResult) -> std::fmt::Result {
         bytes_text(tool.bytes_out)
     )?;
     if tool.skipped > 0 {
-        write!(out, ", {} requests skipped after a fault", tool.skipped)?;
+        write!(
+            out,
+            ", {} requests skipped while an earlier one was under way",
+            tool.skipped
+        )?;
     }
     if tool.slow_closed > 0 {
         write!(out, ", {} slow readers cut off", tool.slow_closed)?;
@@ -188,6 +192,14 @@ fn write_usage(out: &mut String, result: &RunResult) -> std::fmt::Result {
 /// The line of one second.
 #[must_use]
 pub fn line(second: &Second, width_s: f64) -> String {
+    if second.at_s < 0.0 {
+        return format!(
+            "warm-up · {} up · tool {:.0} % · faults {}",
+            second.brokers_up,
+            second.busy * 100.0,
+            second.faults
+        );
+    }
     format!(
         "{:>4.0} s · {} rps · p50 {} · p99 {} · own {} · {} up · tool {:.0} % · faults {}",
         second.at_s,

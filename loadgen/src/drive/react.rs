@@ -6,7 +6,7 @@ use std::sync::Arc;
 use namesrv::wire::codes::response;
 
 use super::core::Core;
-use crate::actor::{Do, RETRY_AFTER, Scene};
+use crate::actor::{Do, RECONNECT_AFTER, Scene};
 use crate::board::{Nanos, Presence};
 use crate::check::{Checked, Fault, Finding, Shown, Times, Truth, refused};
 use crate::encode::Request;
@@ -120,7 +120,7 @@ impl Core {
                 Seat::Watcher => Act::Watch,
                 _ => Act::Read,
             };
-            self.again.push(Reverse((now + RETRY_AFTER, seat, act)));
+            self.again.push(Reverse((now + RECONNECT_AFTER, seat, act)));
         }
         self.carry_out(slot, todo, now);
     }
@@ -135,8 +135,8 @@ impl Core {
                     let request = Request::Route(topic);
                     self.submit(slot, Op::Probe, request, intended, Some((clock, from)));
                 }
-                Do::Again(act) => {
-                    let at = self.run.clock.now() + RETRY_AFTER;
+                Do::Again(act, after) => {
+                    let at = self.run.clock.now() + after;
                     self.again.push(Reverse((at, self.seat(slot), act)));
                 }
                 Do::Skip => self.recorder.now.skipped += 1,
