@@ -347,13 +347,15 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// CPU time between two samples: exact, unless threads ended in between.
+/// CPU time between two samples: exact, unless threads ended in between and took theirs along;
+/// then by ticks, which count all threads.
 fn cpu_between(before: &ProcessSample, after: &ProcessSample) -> Nanos {
     let exact = after.cpu_of_threads.saturating_sub(before.cpu_of_threads);
-    if after.threads >= before.threads {
+    let by_ticks = after.cpu.saturating_sub(before.cpu);
+    if exact + 2 * host::TICK >= by_ticks {
         exact
     } else {
-        after.cpu.saturating_sub(before.cpu)
+        by_ticks
     }
 }
 
