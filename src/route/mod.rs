@@ -69,6 +69,14 @@ impl Form {
         }
     }
 
+    /// Appends a `long`.
+    pub fn write_long(self, out: &mut Vec<u8>, value: i64) {
+        match self {
+            Self::Legacy => crate::wire::fastjson::write_i64(out, value),
+            Self::Standard => crate::wire::fastjson::write_i64_standard(out, value),
+        }
+    }
+
     /// Appends an integer key with its colon.
     pub fn write_key(self, out: &mut Vec<u8>, key: i64) {
         let mut digits = itoa::Buffer::new();

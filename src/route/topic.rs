@@ -129,7 +129,7 @@ fn mapping_json(form: Form, info: &TopicQueueMappingInfo) -> Box<[u8]> {
         b"\"dirty\":false,"
     });
     out.extend_from_slice(b"\"epoch\":");
-    fastjson::write_i64(&mut out, info.epoch);
+    form.write_long(&mut out, info.epoch);
     out.push(b',');
     text(&mut out, "\"scope\":", &info.scope);
     text(&mut out, "\"topic\":", &info.topic);

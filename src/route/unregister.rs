@@ -6,7 +6,7 @@ use super::command::{Effects, Event, Leave, MinBrokerIdNotice, Outcome, Unregist
 use super::group::Member;
 use super::snapshot::LiveEntry;
 use super::table::{STEP_UNITS, Table};
-use crate::wire::model::PERM_WRITE;
+use crate::wire::model::{MASTER_ID, PERM_WRITE};
 use crate::wire::pace::Pace;
 
 impl Table {
@@ -142,7 +142,9 @@ impl Table {
         let Some(current) = self.next.group(group) else {
             return;
         };
-        if !current.enable_acting_master || current.has_master() {
+        // An id below 0 passes for a master here, and only here (`isNoMasterExists`).
+        let no_master = current.min_id().is_some_and(|min| min > MASTER_ID);
+        if !current.enable_acting_master || !no_master {
             return;
         }
         for topic in self.topics_of(group, pace).await {

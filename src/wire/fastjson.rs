@@ -33,6 +33,20 @@ pub fn write_i64(out: &mut Vec<u8>, value: i64) {
     out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
+/// Writes a number in the `BrowserCompatible` form: what a double of JavaScript cannot hold
+/// exactly, beyond 2^53 - 1 either way, has quotes.
+pub fn write_i64_standard(out: &mut Vec<u8>, value: i64) {
+    const EXACT: u64 = (1 << 53) - 1;
+    let quote: &[u8] = if value.unsigned_abs() > EXACT {
+        b"\""
+    } else {
+        b""
+    };
+    out.extend_from_slice(quote);
+    write_i64(out, value);
+    out.extend_from_slice(quote);
+}
+
 /// Writes a number in decimal.
 pub fn write_i32(out: &mut Vec<u8>, value: i32) {
     out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
@@ -196,6 +210,20 @@ mod tests {
         write_i64(&mut out, i64::MIN);
         write_i32(&mut out, i32::MAX);
         assert_eq!(out, b"-92233720368547758082147483647");
+    }
+
+    #[test]
+    fn the_standard_form_quotes_what_a_double_cannot_hold() {
+        let standard = |value| {
+            let mut out = Vec::new();
+            write_i64_standard(&mut out, value);
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(standard(9_007_199_254_740_991), "9007199254740991");
+        assert_eq!(standard(-9_007_199_254_740_991), "-9007199254740991");
+        assert_eq!(standard(9_007_199_254_740_992), "\"9007199254740992\"");
+        assert_eq!(standard(-9_007_199_254_740_992), "\"-9007199254740992\"");
+        assert_eq!(standard(i64::MIN), "\"-9223372036854775808\"");
     }
 
     proptest! {

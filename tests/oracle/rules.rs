@@ -190,7 +190,9 @@ impl Oracle {
     }
 
     fn write_protect_without_master(&mut self, name: &str) {
-        let acting = |group: &Group| group.acting && !group.members.contains_key(&0);
+        // as Java asks it here (`isNoMasterExists`): an id below 0 passes for a master
+        let no_master = |group: &Group| group.members.keys().next().is_none_or(|min| *min > 0);
+        let acting = |group: &Group| group.acting && no_master(group);
         if self.groups.get(name).is_some_and(acting) {
             for queues in self.topics.values_mut() {
                 if let Some(queue) = queues.get_mut(name) {

@@ -29,12 +29,18 @@ pub fn int32(value: &Value<'_>) -> Result<Option<i32>, JsonError> {
             Number::Decimal(decimal) => decimal.wrapped().map(|v| Some(v as i32)).ok_or(ERROR),
         },
         Value::String(text) if is_null(text) => Ok(None),
-        Value::String(text) => without_commas(text).parse().map(Some).map_err(|_| ERROR),
+        Value::String(text) => {
+            let text = without_commas(text);
+            without_zero_decimals(&text)
+                .parse()
+                .map(Some)
+                .map_err(|_| ERROR)
+        }
         Value::Array(_) | Value::Object(_) => Err(ERROR),
     }
 }
 
-/// The value of a `long` field, by the rules of [`int32`].
+/// The value of a `long` field, by the rules of [`int32`]; a string must be an integer here.
 pub fn int64(value: &Value<'_>) -> Result<Option<i64>, JsonError> {
     const ERROR: JsonError = JsonError::Value("int64");
     match value {
@@ -93,6 +99,12 @@ pub fn text<'a>(value: Value<'a>) -> Result<Option<Cow<'a, str>>, JsonError> {
 
 fn is_null(text: &str) -> bool {
     matches!(text, "" | "null" | "NULL")
+}
+
+/// `5.00` is 5 in a string for an `int`, and only there.
+fn without_zero_decimals(text: &str) -> &str {
+    let whole = text.trim_end_matches('0');
+    whole.strip_suffix('.').unwrap_or(text)
 }
 
 fn without_commas(text: &str) -> Cow<'_, str> {

@@ -201,7 +201,7 @@ fn coerces_integers_as_java() {
         "\" 1\"",
         "\"1 \"",
         "\" \"",
-        "\"1.0\"",
+        "\"1.5\"",
         "\"0x10\"",
         "\",\"",
         "\"a\"",
@@ -213,6 +213,10 @@ fn coerces_integers_as_java() {
     ] {
         assert_eq!(int(json), Err(JsonError::Value("int32")), "{json}");
     }
+    assert_eq!(int("\"5.00\""), Ok(Some(5)));
+    assert_eq!(int("\"100\""), Ok(Some(100)));
+    assert_eq!(int("\".0\""), Err(JsonError::Value("int32")));
+    assert_eq!(int64(&ok("\"5.00\"")), Err(JsonError::Value("int64")));
     assert_eq!(int64(&ok("1700000000000")), Ok(Some(1_700_000_000_000)));
     assert_eq!(int64(&ok("\"1,700\"")), Ok(Some(1700)));
     assert_eq!(int64(&ok("9.3e18")), Ok(Some(-9_146_744_073_709_551_616)));
