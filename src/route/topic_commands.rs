@@ -164,6 +164,8 @@ impl Table {
             self.move_epoch_of(&owner);
         } else if let Some(old) = old.filter(|old| old.owner != owner) {
             self.unmap(&old.owner, &name);
+            // It no longer goes with the old owner's group, so that one's repetition matters again.
+            self.move_epoch_of(&old.owner);
         }
         for broker in [bname, owner] {
             let hasher = self.next.hasher.clone();

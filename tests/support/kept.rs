@@ -24,6 +24,10 @@ pub(crate) fn sequences() -> Vec<(&'static str, Vec<Op>)> {
             "a mapping that somebody else registered as well",
             mapping_of_another_broker(),
         ),
+        (
+            "a mapping that another broker takes over is no longer its sender's",
+            mapping_taken_over(),
+        ),
     ]
 }
 
@@ -169,6 +173,46 @@ fn mapping_of_another_broker() -> Vec<Op> {
             },
         )),
         Op::Send(register(0, second)),
+    ]
+}
+
+/// b1 sends a mapping, then b0 takes it over and expires: b1's next repetition brings it back.
+fn mapping_taken_over() -> Vec<Op> {
+    let other = Register {
+        name: 0,
+        id: 2,
+        at: at(2, 0),
+        acting: 1,
+        timeout: 3,
+        form: 2,
+        topics: 5,
+        mappings: 4,
+        ..PLAIN
+    };
+    let sender = Register {
+        name: 1,
+        id: 1,
+        at: at(1, 1),
+        acting: 1,
+        form: 2,
+        topics: 33,
+        mappings: 4,
+        ..PLAIN
+    };
+    let holder = Register {
+        name: 2,
+        at: at(3, 0),
+        topics: 17,
+        ..PLAIN
+    };
+    vec![
+        Op::Send(register(3, holder)),
+        Op::Send(register(2, other)),
+        Op::Tick,
+        Op::Send(register(1, sender)),
+        Op::Again { name: 0, id: 2 },
+        Op::Tick,
+        Op::Again { name: 1, id: 1 },
     ]
 }
 
