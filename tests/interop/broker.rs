@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::CLUSTER;
-use crate::peers::{Peers, Release, program_log};
+use crate::java::program_log;
+use crate::peers::{Peers, Release};
 use crate::process::Process;
 use crate::route::Group;
 

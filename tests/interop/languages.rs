@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 
 use crate::admin::Admin;
 use crate::broker::Broker;
-use crate::peers::{Peers, make_once, run_tool};
+use crate::java::{make_once, run_tool};
+use crate::peers::Peers;
 use crate::ports::free_ports;
 use crate::probe::SUCCESS;
 use crate::process::{Process, say, wait_for};

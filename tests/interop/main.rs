@@ -31,12 +31,17 @@ mod broker;
 mod client;
 mod cluster;
 mod files;
+#[path = "../support/java.rs"]
+mod java;
 mod languages;
 mod peers;
+#[path = "../support/ports.rs"]
 mod ports;
 mod probe;
+#[path = "../support/process.rs"]
 mod process;
 mod route;
+#[path = "../support/rundir.rs"]
 mod rundir;
 mod server;
 mod shell;
@@ -48,7 +53,8 @@ use std::sync::OnceLock;
 use std::time::Instant;
 
 use crate::cluster::Cluster;
-use crate::peers::{Peers, RELEASES, Release, is_installed};
+use crate::java::is_installed;
+use crate::peers::{Peers, RELEASES, Release};
 use crate::process::say;
 use crate::rundir::RunDir;
 use crate::server::{Kind, binary};

@@ -1,32 +1,19 @@
 //! Java peers by release: jars from Maven, our Java program compiled against them, JVM flags.
 //!
-//! A release has a directory of its own below the target directory, kept between runs. It is
-//! complete or absent: made under another name and renamed, with a copy of what it was made from,
-//! so that a changed pom or source makes it anew.
+//! Our program is kept beside the jars, and made anew when its source changes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::process::Command;
 
 use crate::CLUSTER;
-use crate::process::{Process, say};
+use crate::java::{Jars, make_once, run_tool};
 use crate::route::Queues;
 
-const POM: &str = include_str!("pom.xml");
 const SOURCES: [(&str, &str); 2] = [
     ("Shell.java", include_str!("java/Shell.java")),
     ("Clients.java", include_str!("java/Clients.java")),
 ];
-/// Start time is what matters here, speed is not.
-const JVM_FLAGS: [&str; 3] = [
-    "-XX:+UseSerialGC",
-    "-XX:TieredStopAtLevel=1",
-    "-Xshare:auto",
-];
-
-/// Maven brings some 100 MB where nothing is cached.
-const TOOL_LIMIT: Duration = Duration::from_secs(300);
 
 /// A RocketMQ release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,7 +102,8 @@ impl Release {
 /// The files of one release on this machine.
 pub(crate) struct Peers {
     pub(crate) release: Release,
-    directory: PathBuf,
+    jars: Jars,
+    classes: PathBuf,
 }
 
 impl Peers {
@@ -123,129 +111,28 @@ impl Peers {
     ///
     /// Errors: what is missing, in one line.
     pub(crate) fn prepare(release: Release, cache: &Path) -> Result<Self, String> {
-        let directory = cache.join(release.number);
-        fs::create_dir_all(&directory).map_err(|error| error.to_string())?;
-        let lib = directory.join("lib");
-        make_once(&lib, POM, |new| copy_jars(release, new))?;
+        let jars = Jars::prepare(release.number, cache)?;
+        let classes = jars.directory().join("classes");
         let sources: String = SOURCES.iter().map(|(_, text)| *text).collect();
-        make_once(&directory.join("classes"), &sources, |new| {
-            compile(&lib, new)
-        })?;
-        Ok(Self { release, directory })
+        make_once(&classes, &sources, |new| compile(&jars.lib(), new))?;
+        Ok(Self {
+            release,
+            jars,
+            classes,
+        })
     }
 
     /// A JVM that runs `main` with our classes and the release's jars. `home` takes the files
     /// that the program writes by itself.
     pub(crate) fn java(&self, main: &str, heap_mib: u32, home: &Path, flags: &[&str]) -> Command {
-        let mut command = Command::new("java");
-        let classes = self.directory.join("classes");
-        let lib = self.directory.join("lib");
-        command
-            .args(JVM_FLAGS)
-            .args([format!("-Xms{heap_mib}m"), format!("-Xmx{heap_mib}m")])
-            .arg(format!("-Duser.home={}", home.display()))
-            .arg(format!(
-                "-Drmq.logback.configurationFile={}/logback.xml",
-                home.display()
-            ))
-            .args(flags)
-            .arg("-cp")
-            .arg(format!("{}:{}/*", classes.display(), lib.display()))
-            .arg(main)
-            .current_dir(home)
-            .env("ROCKETMQ_HOME", home)
-            .env_remove("NAMESRV_ADDR");
-        command
+        self.jars
+            .java(Some(&self.classes), main, heap_mib, home, flags)
     }
 
     /// Makes the directory that a program of this release can run in.
     pub(crate) fn make_home(&self, home: &Path) {
-        let conf = home.join("conf");
-        fs::create_dir_all(&conf).unwrap();
-        let log = program_log(home);
-        // 4.9 programs do not start without these files.
-        let old = logback("ch.qos.logback.core.FileAppender", &log);
-        for program in ["namesrv", "broker", "tools"] {
-            fs::write(conf.join(format!("logback_{program}.xml")), &old).unwrap();
-        }
-        // 5.x programs print their own start to stdout unless they are told where to log.
-        let shaded = "org.apache.rocketmq.logging.ch.qos.logback.core.FileAppender";
-        fs::write(home.join("logback.xml"), logback(shaded, &log)).unwrap();
+        self.jars.make_home(home);
     }
-}
-
-/// What a Java program logs; its output has the rest.
-pub(crate) fn program_log(home: &Path) -> PathBuf {
-    home.join("program.log")
-}
-
-/// Whether a program can be run at all.
-pub(crate) fn is_installed(program: &str) -> bool {
-    let mut command = Command::new(program);
-    command
-        .arg("-version")
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    command.status().is_ok_and(|status| status.success())
-}
-
-fn logback(appender: &str, file: &Path) -> String {
-    format!(
-        "<configuration><appender name=\"F\" class=\"{appender}\"><file>{}</file><encoder>\
-         <pattern>%d %p %t - %m%n</pattern></encoder></appender>\
-         <root level=\"INFO\"><appender-ref ref=\"F\"/></root></configuration>",
-        file.display()
-    )
-}
-
-/// Makes a directory with `make`, unless there is one that was made from the same text.
-///
-/// Errors: what went wrong, in one line.
-pub(crate) fn make_once(
-    directory: &Path,
-    made_from: &str,
-    make: impl FnOnce(&Path) -> Result<(), String>,
-) -> Result<(), String> {
-    let origin = directory.join("made-from");
-    if fs::read_to_string(&origin).is_ok_and(|text| text == made_from) {
-        return Ok(());
-    }
-    let new = directory.with_extension(format!("new-{}", std::process::id()));
-    remove(&new)?;
-    remove(directory)?;
-    let text = |error: std::io::Error| format!("{}: {error}", directory.display());
-    fs::create_dir_all(&new).map_err(text)?;
-    make(&new)?;
-    fs::write(new.join("made-from"), made_from).map_err(text)?;
-    fs::rename(&new, directory).map_err(text)
-}
-
-fn remove(directory: &Path) -> Result<(), String> {
-    match fs::remove_dir_all(directory) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(format!("{}: {error}", directory.display()))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn copy_jars(release: Release, new: &Path) -> Result<(), String> {
-    if !is_installed("mvn") {
-        return Err("mvn is missing".to_owned());
-    }
-    say(&format!("   bringing the jars of {}", release.number));
-    let pom = new.join("pom.xml");
-    fs::write(&pom, POM).map_err(|error| error.to_string())?;
-    let mut maven = Command::new("mvn");
-    maven
-        .args(["-q", "-B", "-f"])
-        .arg(&pom)
-        .arg(format!("-Drocketmq.version={}", release.number))
-        .arg("dependency:copy-dependencies")
-        .arg(format!("-DoutputDirectory={}", new.display()));
-    let failure = format!("mvn does not bring release {}", release.number);
-    run_tool(maven, &failure, &new.join("mvn.log"))
 }
 
 fn compile(lib: &Path, new: &Path) -> Result<(), String> {
@@ -267,27 +154,4 @@ fn compile(lib: &Path, new: &Path) -> Result<(), String> {
         "javac does not accept the sources",
         &new.join("javac.log"),
     )
-}
-
-/// Runs to the end; the first line that speaks of an error explains a failure.
-///
-/// Errors: what went wrong, in one line.
-pub(crate) fn run_tool(command: Command, failure: &str, log: &Path) -> Result<(), String> {
-    let process = Process::start(failure, command, log);
-    let Some(status) = process.end_within(TOOL_LIMIT) else {
-        return Err(format!("{failure}: nothing after {TOOL_LIMIT:?}"));
-    };
-    if status.success() {
-        return Ok(());
-    }
-    let text = fs::read(log).map_err(|error| error.to_string())?;
-    let text = String::from_utf8_lossy(&text);
-    say(&text);
-    let error = text
-        .lines()
-        .find(|line| line.to_lowercase().contains("error"));
-    Err(format!(
-        "{failure}: {}",
-        error.unwrap_or("no reason printed")
-    ))
 }

@@ -7,7 +7,8 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use crate::peers::{Peers, Release, program_log};
+use crate::java::program_log;
+use crate::peers::{Peers, Release};
 use crate::probe::Probe;
 use crate::process::Process;
 

@@ -7,7 +7,8 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 use std::time::Duration;
 
-use crate::peers::{Peers, program_log};
+use crate::java::program_log;
+use crate::peers::Peers;
 use crate::process::Process;
 
 const HEAP_MIB: u32 = 192;

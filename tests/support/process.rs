@@ -2,6 +2,7 @@
 //!
 //! Invariant: no process outlives its [`Process`], also when a test fails; a failing test shows
 //! the tails of its log files.
+#![allow(dead_code, reason = "each test binary uses its own part")]
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
