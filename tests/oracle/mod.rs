@@ -5,7 +5,9 @@
 //! shared. Every place where the answer is deliberately not Java's is in [`rules`].
 //!
 //! Deliberately absent: limits, overload, everything below a decoded request.
+#![allow(dead_code, reason = "each test binary uses its own part")]
 
+mod java;
 mod json;
 mod query;
 mod register;
@@ -21,6 +23,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::support::answer::Answer;
 use crate::support::request::{Body, MappingSpec, QueueSpec, Request};
+#[allow(unused_imports, reason = "each test binary uses its own part")]
+pub(crate) use rules::{Rule, Rules};
 
 /// A connection; never reused.
 pub(crate) type Conn = u64;
@@ -82,6 +86,13 @@ pub(crate) struct Oracle {
     mappings: BTreeMap<String, BTreeMap<String, Mapping>>,
     last_conn: Conn,
     notifications: Vec<Notification>,
+    /// In which of the rules it follows Java.
+    java: Rules,
+    /// Java's filter server table; ours is part of the live entries.
+    filters: BTreeMap<(String, String), Vec<String>>,
+    /// Java has a null in its tables, which is not modelled.
+    poisoned: bool,
+    births: u64,
 }
 
 /// `BrokerData`.
@@ -91,6 +102,7 @@ struct Group {
     acting: bool,
     zone: Option<String>,
     members: BTreeMap<i64, Member>,
+    born: u64,
 }
 
 /// One entry of `brokerAddrs`, with the cluster under which its live entry is filed.
@@ -98,6 +110,7 @@ struct Group {
 struct Member {
     cluster: String,
     addr: String,
+    born: u64,
 }
 
 /// `BrokerLiveInfo` and the entry of the filter server table.
@@ -109,6 +122,8 @@ struct Live {
     conn: Conn,
     ha: Option<String>,
     filters: Option<Vec<String>>,
+    /// When its key came into the table: hash tables keep that order within a bucket.
+    born: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,6 +157,19 @@ impl Oracle {
             oracle.set_switch(key, value);
         }
         oracle
+    }
+
+    /// A server that follows Java in these rules.
+    pub(crate) fn following_java(rules: Rules) -> Self {
+        Self {
+            java: rules,
+            ..Self::default()
+        }
+    }
+
+    /// Whether Java has got into a state that is not modelled.
+    pub(crate) fn is_poisoned(&self) -> bool {
+        self.poisoned
     }
 
     /// A new connection.
@@ -183,23 +211,12 @@ impl Oracle {
 
     /// The connection ends: everything that it registered last is unregistered.
     pub(crate) fn close(&mut self, conn: Conn) {
-        self.unregister_live(|live| live.conn == conn);
+        self.unregister_conn(conn);
     }
 
     /// `scanNotActiveBroker`. Returns the connections that the server closes.
     pub(crate) fn tick(&mut self, now_ms: u64) -> BTreeSet<Conn> {
-        let expired = |live: &Live| live.expired(now_ms as i64);
-        let mut ended: BTreeSet<Conn> = self
-            .live
-            .values()
-            .filter(|live| expired(live))
-            .map(|live| live.conn)
-            .collect();
-        self.unregister_live(expired);
-        for live in self.live.values() {
-            ended.remove(&live.conn);
-        }
-        ended
+        self.expire(now_ms as i64)
     }
 
     /// The 905s since the last call.

@@ -1,6 +1,6 @@
 //! The requests that change nothing: routes, lists, member groups, key-value reads.
 
-use super::{DataVersion, Group, Mapping, Oracle, Queue, json, register, rules};
+use super::{DataVersion, Group, Mapping, Oracle, Queue, json, register};
 use crate::support::answer::Answer;
 use crate::support::request::{Body, Request};
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,11 +41,9 @@ impl Oracle {
         let zone = req
             .field("__ZONE_NAME")
             .filter(|zone| zone_mode && !zone.trim().is_empty());
-        if let Some(zone) = zone {
-            route.keep_zone(zone);
-        }
-        route.filters = self.filters_of(&route);
-        let standard = rules::standard_route(req, zone.is_some());
+        let out_of_zone = zone.map_or_else(Vec::new, |zone| route.keep_zone(zone));
+        route.filters = self.filters_of(&route, &out_of_zone);
+        let standard = self.standard_route(req, zone.is_some());
         Answer::success().body(json::route(&route, standard))
     }
 
@@ -72,7 +70,7 @@ impl Oracle {
     }
 
     pub(super) fn cluster_info(&self, req: &Request) -> Answer {
-        let standard = rules::standard_members(req);
+        let standard = self.standard_members(req);
         Answer::success().body(json::cluster_info(&self.groups, &self.clusters, standard))
     }
 
@@ -82,7 +80,7 @@ impl Oracle {
         let members = name
             .and_then(|name| self.groups.get(name))
             .map_or(&none, |g| &g.members);
-        let standard = rules::standard_members(req);
+        let standard = self.standard_members(req);
         let body = json::member_group(members, name, req.field("clusterName"), standard);
         // Java never clears the text it starts with
         Answer::failure(0, "not set any response code").body(body)
@@ -183,16 +181,19 @@ impl Route {
         }
     }
 
-    /// Keeps the groups of a zone, and those whose master is down whatever their zone.
-    fn keep_zone(&mut self, zone: &str) {
+    /// Keeps the groups of a zone, and those whose master is down whatever their zone. Returns
+    /// the others.
+    fn keep_zone(&mut self, zone: &str) -> Vec<(String, Group)> {
+        let mut out_of_zone = Vec::new();
         for (name, group) in self.groups.clone() {
             let same = group.zone.is_some_and(|own| own.eq_ignore_ascii_case(zone));
             if same || !group.members.contains_key(&0) {
                 continue;
             }
-            self.groups.remove(&name);
+            out_of_zone.extend(self.groups.remove_entry(&name));
             self.queues.remove(&name);
         }
+        out_of_zone
     }
 }
 

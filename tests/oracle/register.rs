@@ -1,7 +1,7 @@
 //! 103: reading of the request, and `RouteInfoManager.registerBroker` step by step.
 
-use super::rules::{self, Identity};
-use super::{Conn, DataVersion, Group, Live, Mapping, Member, Oracle, Queue, json, key};
+use super::rules::Identity;
+use super::{Conn, DataVersion, Group, Live, Mapping, Member, Oracle, Queue, java, json, key};
 use crate::support::answer::Answer;
 use crate::support::request::{
     Body, FilterSpec, MappingSpec, RegisterForm, RegisterSpec, Request, TopicSpec, VersionSpec,
@@ -19,6 +19,8 @@ struct Registration {
     /// None for brokers before 5.0.
     acting: Option<bool>,
     timeout_ms: i64,
+    /// There is no wrapper, not even an empty one.
+    null: bool,
 }
 
 enum Outcome {
@@ -39,20 +41,25 @@ impl Oracle {
         if crc != 0 && crc as u32 != crc32(&req.body_bytes()) & 0x7fff_ffff {
             return Answer::failure(1, "crc32 not match").ext(&[]);
         }
-        let Some(registration) = read(req, now) else {
+        let null = self.null_wrapper(req);
+        let Some(registration) = read(req, now, null) else {
             return Answer::refused();
         };
-        let who = match rules::identity(req) {
+        let who = match self.identity(req) {
             Ok(who) => who,
-            Err(refusal) => return refusal,
+            Err(answer) => return answer,
         };
-        let (ha, master) = match self.register_broker(conn, &who, &registration, now) {
-            Outcome::Refused => return Answer::failure(1, "register broker failed").ext(&[]),
-            Outcome::Accepted { ha, master } => (ha, master),
-        };
+        match self.register_broker(conn, &who, &registration, now) {
+            Outcome::Refused => Answer::failure(1, "register broker failed").ext(&[]),
+            Outcome::Accepted { ha, master } => self.registered(ha.as_deref(), master.as_deref()),
+        }
+    }
+
+    /// What a registration is answered that was not refused.
+    pub(super) fn registered(&self, ha: Option<&str>, master: Option<&str>) -> Answer {
         let mut ext = Vec::new();
-        ext.extend(ha.as_deref().map(|ha| ("haServerAddr", ha)));
-        ext.extend(master.as_deref().map(|master| ("masterAddr", master)));
+        ext.extend(ha.map(|ha| ("haServerAddr", ha)));
+        ext.extend(master.map(|master| ("masterAddr", master)));
         let answer = Answer::success().ext(&ext);
         match self.kv.get("ORDER_TOPIC_CONFIG") {
             Some(table) if self.switches.return_order_topic_config_to_broker => {
@@ -75,7 +82,7 @@ impl Oracle {
             addr,
             id,
         } = who;
-        if rules::single_topic_guard(self.groups.get(name), *id, what.topics.len()) {
+        if self.single_topic_guard(name, *id, what.topics.len()) {
             return Outcome::Refused; // S7
         }
         self.leave_other_names(who);
@@ -87,25 +94,24 @@ impl Oracle {
         let mut group = self.groups.remove(name).unwrap_or_default();
         if first {
             group.cluster.clone_from(cluster);
+            group.born = self.birth();
         }
         group.acting = what.acting == Some(true); // S3
         group.zone.clone_from(&what.zone);
         let min_changed = *id < group.members.keys().next().copied().unwrap_or(0); // S4
         self.leave_other_ids(&mut group, who); // S5
-        if let Some(old) = group.members.get(id) // S6
-            && old.addr != *addr
-            && let Some(old_live) = self.live.get(&key(cluster, &old.addr))
-            && rules::old_holder_wins(old_live, what.version, now)
-        {
-            self.live.remove(&key(cluster, addr));
+        if let Some(end) = self.ends_early(&group, who, what, now) {
             self.groups.insert(name.clone(), group);
-            return Outcome::Accepted {
-                ha: None,
-                master: None,
-            };
+            return end;
         }
         let (cluster, addr) = (cluster.clone(), addr.clone());
-        let member = Member { cluster, addr }; // S8
+        let born = group.members.get(id).map(|old| old.born);
+        let born = born.unwrap_or_else(|| self.birth());
+        let member = Member {
+            cluster,
+            addr,
+            born,
+        }; // S8
         match group.members.insert(*id, member) {
             Some(old) => {
                 first |= old.addr.is_empty();
@@ -118,7 +124,7 @@ impl Oracle {
         let mask_write = prime_slave && group.acting;
         self.groups.insert(name.clone(), group.clone());
         let changed = first || self.version_changed(who, what); // as of before S11
-        if *id == 0 || prime_slave {
+        if (*id == 0 || prime_slave) && !what.null {
             self.contribute_topics(who, what, changed, mask_write); // S10
         }
         self.record_live(conn, who, what, now); // S11, S12
@@ -126,6 +132,51 @@ impl Oracle {
             self.notify_min_id(&group, None, what.ha.clone()); // S14
         }
         self.master_of(who) // S13
+    }
+
+    /// What ends a registration with S1–S5 done: S6, S7 where Java has it, and in Java what
+    /// is missing from the request.
+    fn ends_early(
+        &mut self,
+        group: &Group,
+        who: &Identity,
+        what: &Registration,
+        now: i64,
+    ) -> Option<Outcome> {
+        let empty = Outcome::Accepted {
+            ha: None,
+            master: None,
+        };
+        if let Some(old) = group.members.get(&who.id)
+            && old.addr != who.addr
+            && let Some(old_live) = self.live.get(&key(&who.cluster, &old.addr))
+        {
+            let version = what.version.filter(|_| !what.null);
+            let wins = self.old_holder_wins(old_live, version, now);
+            if wins == Some(true) {
+                self.live.remove(&key(&who.cluster, &who.addr));
+            }
+            if wins != Some(false) {
+                return Some(empty);
+            }
+        }
+        if !group.members.contains_key(&who.id) {
+            if what.null {
+                return Some(empty);
+            }
+            if what.topics.len() == 1 {
+                return Some(Outcome::Refused);
+            }
+        }
+        // it would become a member that no request removes
+        let null = who.addr == java::NULL;
+        self.poisoned |= null;
+        null.then_some(empty)
+    }
+
+    pub(super) fn birth(&mut self) -> u64 {
+        self.births += 1;
+        self.births
     }
 
     /// An address has one id in a group.
@@ -190,6 +241,17 @@ impl Oracle {
 
     fn record_live(&mut self, conn: Conn, who: &Identity, what: &Registration, now: i64) {
         let key = key(&who.cluster, &who.addr);
+        match &what.filters {
+            FilterSpec::Null => {}
+            FilterSpec::List(list) if !list.is_empty() => {
+                self.filters.insert(key.clone(), list.clone());
+            }
+            FilterSpec::Absent | FilterSpec::List(_) => {
+                self.filters.remove(&key);
+            }
+        }
+        let born = self.live.get(&key).map(|old| old.born);
+        let born = born.unwrap_or_else(|| self.birth());
         let filters = match &what.filters {
             FilterSpec::Null => self.live.get(&key).and_then(|live| live.filters.clone()),
             FilterSpec::Absent => None,
@@ -202,6 +264,7 @@ impl Oracle {
             conn,
             ha: what.ha.clone(),
             filters,
+            born,
         };
         self.live.insert(key, live);
     }
@@ -230,7 +293,7 @@ impl Oracle {
 
 /// The request as the handler sees it; none when the body cannot be decoded, or when the
 /// version is negative, which no `MQVersion` has.
-fn read(req: &Request, now: i64) -> Option<Registration> {
+fn read(req: &Request, now: i64, null: bool) -> Option<Registration> {
     if req.version < 0 {
         return None;
     }
@@ -252,6 +315,7 @@ fn read(req: &Request, now: i64) -> Option<Registration> {
             .field("heartbeatTimeoutMillis")
             .and_then(|v| v.parse().ok())
             .unwrap_or(120_000),
+        null,
     };
     if req.version < 37 {
         read.filters = FilterSpec::Null;
@@ -259,7 +323,7 @@ fn read(req: &Request, now: i64) -> Option<Registration> {
     match &req.body {
         Body::None => {}
         // no wrapper, or an empty one: no topics, and a DataVersion of now
-        Body::Raw(bytes) if bytes == b"{}" || (req.version < 37 && no_wrapper(bytes)) => {
+        Body::Raw(bytes) if null || bytes == b"{}" || (req.version < 37 && no_wrapper(bytes)) => {
             read.version = Some(DataVersion {
                 counter: 0,
                 state: 0,
