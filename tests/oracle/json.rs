@@ -130,6 +130,15 @@ impl Writer {
         }
     }
 
+    /// `BrowserCompatible` quotes what JavaScript cannot hold.
+    fn long(&self, number: i64) -> String {
+        if self.standard && number.unsigned_abs() >= 1 << 53 {
+            format!("\"{number}\"")
+        } else {
+            number.to_string()
+        }
+    }
+
     fn addrs(&self, members: &BTreeMap<i64, Member>) -> String {
         object(
             members
@@ -176,7 +185,7 @@ impl Writer {
                 ids.iter()
                     .map(|(id, to)| (self.key(i64::from(*id)), to.to_string()))
             ),
-            info.epoch,
+            self.long(info.epoch),
             self.text(&info.topic),
             info.total_queues
         )

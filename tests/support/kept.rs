@@ -28,6 +28,10 @@ pub(crate) fn sequences() -> Vec<(&'static str, Vec<Op>)> {
             "a mapping that another broker takes over is no longer its sender's",
             mapping_taken_over(),
         ),
+        (
+            "an id below 0 passes for a master",
+            loss_beside_a_negative_id(),
+        ),
     ]
 }
 
@@ -213,6 +217,23 @@ fn mapping_taken_over() -> Vec<Op> {
         Op::Again { name: 0, id: 2 },
         Op::Tick,
         Op::Again { name: 1, id: 1 },
+    ]
+}
+
+/// Java asks for a smallest id above 0 where it takes the right to write away.
+fn loss_beside_a_negative_id() -> Vec<Op> {
+    let negative = Register {
+        id: -1,
+        at: at(3, 0),
+        acting: 2,
+        topics: 0,
+        ..PLAIN
+    };
+    let master = Register { acting: 2, ..PLAIN };
+    vec![
+        Op::Send(register(0, master)),
+        Op::Send(register(3, negative)),
+        Op::Close(0),
     ]
 }
 

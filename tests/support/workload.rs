@@ -424,10 +424,12 @@ impl Register {
             .checked_sub(1)
             .map_or(479, |n| versions[usize::from(n)]);
         req.body = self.body();
-        let crc = flate2::Crc::new();
         match self.fault {
             6 => req = req.with("bodyCrc32", "12345"),
-            7 => req = with_crc(req, crc),
+            7 => {
+                let crc = masked_crc(&req.body_bytes());
+                req = req.with("bodyCrc32", &crc);
+            }
             8 => req = req.with("bodyCrc32", "junk"),
             _ => {}
         }
@@ -459,7 +461,11 @@ impl Register {
             topic: TOPICS[topic].to_owned(),
             bname: NAMES[bname].to_owned(),
             total_queues: 8,
-            epoch: i64::from(self.mappings),
+            epoch: match self.mappings {
+                3 => (1 << 53) - 1,
+                4 => 1 << 53,
+                n => i64::from(n),
+            },
             ids: vec![(0, 0), (2, 1), (10, 3)],
         };
         let own = usize::from(self.name);
@@ -578,10 +584,11 @@ fn config(key: &str, value: &str) -> Request {
     }
 }
 
-fn with_crc(req: Request, mut crc: flate2::Crc) -> Request {
-    crc.update(&req.body_bytes());
-    let sum = crc.sum() & 0x7fff_ffff;
-    req.with("bodyCrc32", &sum.to_string())
+/// The `bodyCrc32` that belongs to a body.
+pub(crate) fn masked_crc(body: &[u8]) -> String {
+    let mut crc = flate2::Crc::new();
+    crc.update(body);
+    (crc.sum() & 0x7fff_ffff).to_string()
 }
 
 fn name_or_unknown(name: u8) -> &'static str {
