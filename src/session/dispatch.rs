@@ -366,13 +366,13 @@ fn small_body<'a>(body: Body<'a>, env: &Env<'_>) -> Result<&'a str, &'static str
     Ok(std::str::from_utf8(body.bytes).unwrap_or_default())
 }
 
-/// `null`, `[]` and no body are no version.
+/// `null`, `""`, `[]` and no body are no version.
 fn parse_version(text: &str, now_ms: i64) -> Result<Option<DataVersion>, JsonError> {
     if text.is_empty() {
         return Ok(None);
     }
     let value = json::parse(text)?;
-    if matches!(&value, json::Value::Array(items) if items.is_empty()) {
+    if matches!(&value, json::Value::Array(items) if items.is_empty()) || is_empty_text(&value) {
         return Ok(None);
     }
     let number = |key: &str| value.field(key).map_or(Ok(None), json::int64);
@@ -387,6 +387,11 @@ fn parse_version(text: &str, now_ms: i64) -> Result<Option<DataVersion>, JsonErr
     }
 }
 
+/// fastjson reads `""` as null where an object belongs.
+fn is_empty_text(value: &json::Value<'_>) -> bool {
+    matches!(value, json::Value::String(text) if text.is_empty())
+}
+
 /// `queueDatas` of a `TopicRouteData`.
 fn queue_datas(text: &str, name_bytes: usize) -> Result<Vec<(String, QueueShape)>, &'static str> {
     const BAD: &str = "the body is not a TopicRouteData";
@@ -396,6 +401,7 @@ fn queue_datas(text: &str, name_bytes: usize) -> Result<Vec<(String, QueueShape)
     let value = json::parse(text).map_err(|_| BAD)?;
     let list = match &value {
         json::Value::Null => return Ok(Vec::new()),
+        _ if is_empty_text(&value) => return Ok(Vec::new()),
         json::Value::Object(_) => value.field("queueDatas"),
         _ => return Err(BAD),
     };

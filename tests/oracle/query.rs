@@ -201,7 +201,7 @@ impl Route {
 pub(super) fn read_version(req: &Request, now: i64) -> Result<Option<DataVersion>, ()> {
     match &req.body {
         Body::None => Ok(None),
-        Body::Raw(bytes) if matches!(bytes.as_slice(), b"null" | b"[]") => Ok(None),
+        Body::Raw(bytes) if matches!(bytes.as_slice(), b"null" | b"[]" | b"\"\"") => Ok(None),
         Body::Raw(bytes) if bytes == b"{}" => Ok(Some(DataVersion {
             counter: 0,
             state: 0,

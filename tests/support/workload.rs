@@ -90,7 +90,7 @@ pub(crate) enum Ask {
         at: Place,
         missing: u8,
     },
-    /// 322; `body` 0 a version, 1 none, 2 `null`, 3 `{}`, 4 garbage.
+    /// 322; `body` 0 a version, 1 none, 2 `null`, 3 `{}`, 4 garbage, 5 `""`.
     Version {
         at: Place,
         counter: u8,
@@ -217,7 +217,7 @@ fn ask() -> impl Strategy<Value = Ask> {
         5 => (who(), rare())
             .prop_map(|((name, id, at), missing)| Ask::Unregister { name, id, at, missing }),
         2 => (place(), rare()).prop_map(|(at, missing)| Ask::Heartbeat { at, missing }),
-        3 => (place(), 0..3_u8, 0..3_u8, prop_oneof![4 => Just(0_u8), 1 => 1..5_u8], rare())
+        3 => (place(), 0..3_u8, 0..3_u8, prop_oneof![4 => Just(0_u8), 1 => 1..6_u8], rare())
             .prop_map(|(at, counter, state, body, missing)| {
                 Ask::Version { at, counter, state, body, missing }
             }),
@@ -520,7 +520,8 @@ fn version_body(counter: u8, state: u8, body: u8) -> Body {
         1 => Body::None,
         2 => Body::Raw(b"null".to_vec()),
         3 => Body::Raw(b"{}".to_vec()),
-        _ => Body::Raw(b"{\"counter\":x}".to_vec()),
+        4 => Body::Raw(b"{\"counter\":x}".to_vec()),
+        _ => Body::Raw(b"\"\"".to_vec()),
     }
 }
 
