@@ -71,6 +71,7 @@ const MOST_SHOWN: usize = 60;
 
 #[test]
 fn answers_of_java() {
+    let _alone = alone();
     match prepare() {
         Ok((jars, dialect)) => run(jars, dialect),
         Err(why) if std::env::var("DIFF").as_deref() == Ok("required") => panic!("{why}"),
@@ -80,7 +81,6 @@ fn answers_of_java() {
 
 fn run(jars: Jars, dialect: Dialect) {
     let (ops, seed) = (number("DIFF_OPS", 2_000), number("DIFF_SEED", 1));
-    let _alone = alone();
     let directory = RunDir::new(&target());
     let start = Instant::now();
     let mut servers = Servers::start(jars, directory.path());
@@ -127,6 +127,7 @@ fn run(jars: Jars, dialect: Dialect) {
 
 #[test]
 fn odd_requests() {
+    let _alone = alone();
     match prepare() {
         Ok((_, Dialect::V5_5_0)) => say("skipped: 5.5.0 reads odd JSON by other rules"),
         Ok((jars, dialect)) => run_odd(jars, dialect),
@@ -137,7 +138,6 @@ fn odd_requests() {
 
 fn run_odd(jars: Jars, dialect: Dialect) {
     let (cases, seed) = (number("DIFF_CASES", 600), number("DIFF_SEED", 1));
-    let _alone = alone();
     let from = number("DIFF_FROM", 1);
     let directory = RunDir::new(&target());
     let mut servers = Servers::start(jars, directory.path());
@@ -225,7 +225,7 @@ fn report(tally: &Tally, count: u64, seed: u64, dialect: Dialect, start: Instant
     }
 }
 
-/// One pair of servers at a time: ports are looked for, and found free, before they are taken.
+/// One test at a time: the jars are brought once, and ports are found free before they are taken.
 fn alone() -> MutexGuard<'static, ()> {
     static LOCK: Mutex<()> = Mutex::new(());
     LOCK.lock().unwrap_or_else(PoisonError::into_inner)

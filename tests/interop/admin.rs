@@ -9,10 +9,13 @@ use std::time::Duration;
 
 use crate::CLUSTER;
 use crate::peers::Peers;
+use crate::process::say;
 use crate::route::{Queues, Route, parse_cluster_list};
 use crate::shell::Shell;
 
 const LIMIT: Duration = Duration::from_secs(60);
+/// How often a command is given to brokers that do not answer in time.
+const TRIES: usize = 3;
 
 /// Commands go to one NameServer.
 pub(crate) struct Admin {
@@ -220,9 +223,28 @@ impl Admin {
     }
 
     fn run(&mut self, command: &str) -> Vec<String> {
-        self.shell
-            .ask(&format!("admin {command} -n {}", self.server), LIMIT)
+        let server = self.server;
+        let mut tries = 1;
+        loop {
+            let printed = self
+                .shell
+                .ask(&format!("admin {command} -n {server}"), LIMIT);
+            if tries == TRIES || !is_late_broker(&printed, server) {
+                return printed;
+            }
+            say(&format!("       again: `{command}`: {printed:?}"));
+            tries += 1;
+        }
     }
+}
+
+/// Whether a broker, and not the name server, left a request without an answer: a JVM that has
+/// just started on a busy machine may need longer than mqadmin waits.
+fn is_late_broker(printed: &[String], server: SocketAddr) -> bool {
+    let server = server.to_string();
+    printed
+        .iter()
+        .any(|line| line.contains("exception.Remoting") && !line.contains(&server))
 }
 
 /// A line that begins so, or ends the test with all that was printed.

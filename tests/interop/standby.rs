@@ -104,14 +104,12 @@ impl<'a> Pair<'a> {
     /// Messages that both have when this returns.
     fn send(&mut self) {
         self.client.send(MESSAGES);
-        let end = self.log_end(self.master.address);
-        assert!(end > 0);
-        let slave = self.slave.address;
-        wait_for(
-            "the slave's log ends as its master's",
-            REPLICATE_LIMIT,
-            || (self.log_end(slave) == end).then_some(()),
-        );
+        let (master, slave) = (self.master.address, self.slave.address);
+        let what = "the slave's log ends as its master's";
+        wait_for(what, REPLICATE_LIMIT, || {
+            let end = self.log_end(master).filter(|end| *end > 0)?;
+            (self.log_end(slave) == Some(end)).then_some(())
+        });
     }
 
     /// Nobody takes the master's place: the slave is where it was.
@@ -239,10 +237,11 @@ impl<'a> Pair<'a> {
         ClusterInfo::parse(&answer.body)
     }
 
-    fn log_end(&mut self, broker: SocketAddr) -> u64 {
-        self.admin.broker_status(broker)["commitLogMaxOffset"]
-            .parse()
-            .unwrap()
+    /// None while the broker does not say.
+    fn log_end(&mut self, broker: SocketAddr) -> Option<u64> {
+        let status = self.admin.broker_status(broker);
+        let end = status.get("commitLogMaxOffset")?;
+        Some(end.parse().unwrap())
     }
 
     fn members(&self) -> [(i64, String); 2] {
