@@ -12,7 +12,7 @@ use std::thread::{self, JoinHandle};
 
 use glommio::{Latency, LocalExecutor, LocalExecutorBuilder, Placement, Shares, TaskQueueHandle};
 
-use super::{host, turn};
+use super::{host, ring, turn};
 
 /// Entries of each of the three rings of an executor. Every turn cancels a timer by searching a
 /// hash whose size follows this depth, and every idle connection has an entry in it: with the
@@ -142,6 +142,8 @@ where
         executor.run(async {
             create_queues();
             spawn(Queue::Default, turn::heartbeat(), |_| {});
+            // Without it no socket is heard any more: a panic of it is one of the executor.
+            spawn(Queue::Default, ring::drive(), |why| panic!("{why}"));
             Contained::new(main(), |why| panicked.set(Some(why))).await;
         });
     }));
@@ -162,6 +164,7 @@ where
 /// would add is spinning before sleep, which is not wanted.
 fn make_executor(cpu: usize) -> io::Result<LocalExecutor> {
     host::pin_thread(cpu)?;
+    ring::open()?;
     let build = || {
         LocalExecutorBuilder::new(Placement::Unbound)
             .ring_depth(RING_DEPTH)

@@ -1,10 +1,9 @@
-//! The fence around glommio: threads with an executor each, and TCP sockets on them.
+//! The fence around glommio and io_uring: threads with an executor each, and TCP sockets on them.
 //!
-//! It owns the executors, their task queues, the sockets that are read and written on them, and
+//! It owns the executors, their task queues, the ring that watches the sockets of a core, and
 //! the questions that must be asked of the host before they start. It knows nothing of RocketMQ.
 //! Only the files of this directory name glommio, and only they contain `unsafe`: everything
-//! crosses the fence as a concrete type, so that another engine with an io_uring of its own can
-//! take its place.
+//! crosses the fence as a concrete type, so that another engine can take its place.
 //!
 //! Invariants:
 //! - A [`Stream`] or a [`Listener`] in use belongs to one task of one core. An [`OwnedFd`] is how
@@ -26,12 +25,13 @@
 mod core;
 mod host;
 mod net;
+mod ring;
 mod stream;
 mod turn;
 
 pub use self::core::{CoreHandle, Panicked, Queue, spawn, spawn_core};
 pub use host::{
-    IoUringStatus, io_uring_status, memlock_limit_bytes, memlock_needed_bytes, prepare_process,
+    IoUringStatus, MEMLOCK_NEEDED_BYTES, io_uring_status, memlock_limit_bytes, prepare_process,
     raise_descriptor_limit, usable_cpus,
 };
 pub use net::{ListenOptions, Listener, PortProbe, connect, connect_within, listen, probe_bind};

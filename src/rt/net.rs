@@ -3,15 +3,13 @@
 use std::future::poll_fn;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
-use std::pin::Pin;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::task::Poll;
 use std::time::Duration;
 
-use futures_lite::io::AsyncRead;
-use glommio::net::TcpStream;
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 
+use super::ring::Watch;
 use super::stream::Stream;
 use super::turn::sleep;
 
@@ -119,16 +117,21 @@ fn lacks_ipv6(error: &io::Error) -> bool {
 #[derive(Debug)]
 pub struct Listener {
     fd: OwnedFd,
+    watch: Watch,
 }
 
 impl Listener {
-    /// Takes a socket made by [`listen`].
+    /// Takes a socket made by [`listen`] into this core.
     ///
     /// # Errors
     /// It cannot be made non-blocking.
+    ///
+    /// # Panics
+    /// When this thread is not a core.
     pub fn from_fd(fd: OwnedFd) -> io::Result<Self> {
         SockRef::from(&fd).set_nonblocking(true)?;
-        Ok(Self { fd })
+        let watch = Watch::new(fd.as_fd());
+        Ok(Self { fd, watch })
     }
 
     /// Waits for a connection. Dropping the future loses none. The socket is close-on-exec and
@@ -140,20 +143,33 @@ impl Listener {
     /// # Errors
     /// No descriptor left, above all, and then at once and every time: sleep before trying
     /// again. A connection that ended before it was accepted is no error.
-    ///
-    /// # Panics
-    /// When this thread is not a core.
     pub async fn accept(&self) -> io::Result<OwnedFd> {
         loop {
             match accept_now(&self.fd) {
                 Err(error) => match error.kind() {
-                    io::ErrorKind::WouldBlock => readable(self.fd.as_fd()).await?,
+                    io::ErrorKind::WouldBlock => self.readable().await?,
                     io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted => {}
                     _ => return Err(error),
                 },
                 accepted => return accepted,
             }
         }
+    }
+
+    /// Waits until there may be something to accept, after there was nothing.
+    async fn readable(&self) -> io::Result<()> {
+        self.watch.emptied();
+        poll_fn(|cx| {
+            if let Some(error) = self.watch.refused() {
+                return Poll::Ready(Err(error));
+            }
+            if self.watch.is_readable() {
+                return Poll::Ready(Ok(()));
+            }
+            self.watch.wait(cx);
+            Poll::Pending
+        })
+        .await
     }
 
     /// The address on which it listens; a dual-stack one is shown as `[::]`.
@@ -175,19 +191,6 @@ fn accept_now(listener: &OwnedFd) -> io::Result<OwnedFd> {
     }
     // SAFETY: the kernel has just made this descriptor for us.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-}
-
-/// Waits until a listening socket has something to accept.
-///
-/// glommio's own accept costs four calls per connection, can lose one when its future is
-/// dropped, and forgets close-on-exec. Its streams can watch any descriptor, though: one made of
-/// a duplicate waits for readiness, and then fails to receive, which is the signal.
-async fn readable(listener: BorrowedFd<'_>) -> io::Result<()> {
-    let twin = listener.try_clone_to_owned()?;
-    // SAFETY: the duplicate is owned here and given away for good.
-    let mut watch = unsafe { TcpStream::from_raw_fd(twin.into_raw_fd()) };
-    poll_fn(|cx| Pin::new(&mut watch).poll_read(cx, &mut [0]).map(drop)).await;
-    Ok(())
 }
 
 /// Connects to `addr`, from the address `source` if given, with TCP_NODELAY.

@@ -1,16 +1,15 @@
 //! One TCP connection on a core.
 
 use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
 use std::net::{Shutdown, SocketAddr};
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::os::fd::{AsFd, OwnedFd};
+use std::task::{Context, Poll};
 
-use futures_lite::io::{AsyncRead, AsyncWrite};
-use glommio::net::TcpStream;
-use socket2::SockRef;
+use socket2::Socket;
 
 use super::net::canonical;
+use super::ring::Watch;
 
 /// `sendmsg` fails with more slices than this; a shorter send is always legal.
 const MAX_SLICES: usize = 1024;
@@ -22,7 +21,8 @@ const MAX_SLICES: usize = 1024;
 /// already taken.
 #[derive(Debug)]
 pub struct Stream {
-    inner: TcpStream,
+    socket: Socket,
+    watch: Watch,
     /// Set when the socket lives on elsewhere, so that dropping this must not end it.
     handed_over: bool,
 }
@@ -34,10 +34,9 @@ impl Stream {
     /// When this thread is not a core.
     #[must_use]
     pub fn from_fd(fd: OwnedFd) -> Self {
-        // SAFETY: the descriptor is owned here and given away for good.
-        let inner = unsafe { TcpStream::from_raw_fd(fd.into_raw_fd()) };
         Self {
-            inner,
+            watch: Watch::new(fd.as_fd()),
+            socket: fd.into(),
             handed_over: false,
         }
     }
@@ -47,7 +46,7 @@ impl Stream {
     /// # Errors
     /// No free descriptor (one more is needed for a moment); the connection is then closed.
     pub fn into_fd(mut self) -> io::Result<OwnedFd> {
-        let fd = self.fd().try_clone_to_owned()?;
+        let fd = self.socket.as_fd().try_clone_to_owned()?;
         self.handed_over = true;
         Ok(fd)
     }
@@ -62,7 +61,24 @@ impl Stream {
             !buf.is_empty(),
             "an empty buffer would look like the end of the stream"
         );
-        Pin::new(&mut self.inner).poll_read(cx, buf)
+        if self.watch.is_readable() {
+            match receive(&self.socket, buf) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if let Some(error) = self.watch.refused() {
+                        return Poll::Ready(Err(error));
+                    }
+                    self.watch.emptied();
+                }
+                received => {
+                    if received.as_ref().is_ok_and(|n| (1..buf.len()).contains(n)) {
+                        self.watch.emptied();
+                    }
+                    return Poll::Ready(received);
+                }
+            }
+        }
+        self.watch.wait(cx);
+        Poll::Pending
     }
 
     /// Sends as much of `slices` as the kernel takes, with one system call that does not wait.
@@ -71,15 +87,13 @@ impl Stream {
     /// # Errors
     /// The connection is broken. SIGPIPE is never raised.
     pub fn try_send(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        let fd = self.fd();
-        let socket = SockRef::from(&fd);
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         let sent = match slices {
             [] => Ok(0),
-            [slice] => socket.send_with_flags(slice, flags),
+            [slice] => self.socket.send_with_flags(slice, flags),
             _ => {
                 let some = &slices[..slices.len().min(MAX_SLICES)];
-                socket.send_vectored_with_flags(some, flags)
+                self.socket.send_vectored_with_flags(some, flags)
             }
         };
         match sent {
@@ -89,35 +103,30 @@ impl Stream {
     }
 
     /// Sends as [`try_send`](Self::try_send) does, but waits when the socket is full: the waker
-    /// is called when it may take bytes again. There must be at least one byte in `slices`.
-    ///
-    /// There is no way to wait for room without sending: glommio watches for it only after a send
-    /// of its own has failed. Each poll of the owner therefore calls this as long as something is
-    /// unsent; what is given may differ from call to call.
+    /// is called when it may take bytes again. Each poll of the owner calls this as long as
+    /// something is unsent; what is given may differ from call to call.
     pub fn poll_send(
         &mut self,
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let sent = self.try_send(slices)?;
-        if sent > 0 {
+        if sent > 0 || slices.iter().all(|slice| slice.is_empty()) {
             return Poll::Ready(Ok(sent));
         }
-        match slices.iter().find(|slice| !slice.is_empty()) {
-            Some(first) => Pin::new(&mut self.inner).poll_write(cx, first),
-            None => Poll::Ready(Ok(0)),
-        }
+        self.watch.wait_for_room(cx);
+        Poll::Pending
     }
 
     /// Waits for the end of a connect that is under way.
     pub(super) fn poll_connected(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // Until the socket is connected even a send of nothing would block; after that it does
-        // nothing, or says what went wrong.
-        ready!(Pin::new(&mut self.inner).poll_write(cx, &[]))?;
-        let fd = self.fd();
-        match SockRef::from(&fd).take_error()? {
-            None => Poll::Ready(Ok(())),
+        match self.socket.take_error()? {
             Some(error) => Poll::Ready(Err(error)),
+            None if self.socket.peer_addr().is_ok() => Poll::Ready(Ok(())),
+            None => {
+                self.watch.wait_for_room(cx);
+                Poll::Pending
+            }
         }
     }
 
@@ -128,8 +137,7 @@ impl Stream {
     /// # Errors
     /// The connection is already gone, which can be ignored.
     pub fn shutdown_both(&self) -> io::Result<()> {
-        let fd = self.fd();
-        SockRef::from(&fd).shutdown(Shutdown::Both)
+        self.socket.shutdown(Shutdown::Both)
     }
 
     /// Ends the sending direction only: the peer gets FIN, and may still be heard.
@@ -137,8 +145,7 @@ impl Stream {
     /// # Errors
     /// The connection is already gone, which can be ignored.
     pub fn shutdown_send(&self) -> io::Result<()> {
-        let fd = self.fd();
-        SockRef::from(&fd).shutdown(Shutdown::Write)
+        self.socket.shutdown(Shutdown::Write)
     }
 
     /// The other end. An IPv4 peer of a dual-stack listener is shown as IPv4, as Java does.
@@ -146,8 +153,7 @@ impl Stream {
     /// # Errors
     /// The connection is already gone.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
-        let fd = self.fd();
-        canonical(&SockRef::from(&fd).peer_addr()?)
+        canonical(&self.socket.peer_addr()?)
     }
 
     /// Our end, shown in the same way.
@@ -155,21 +161,22 @@ impl Stream {
     /// # Errors
     /// The kernel refused to tell.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        let fd = self.fd();
-        canonical(&SockRef::from(&fd).local_addr()?)
+        canonical(&self.socket.local_addr()?)
     }
+}
 
-    fn fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: `inner` owns the descriptor and keeps it open for as long as `self` is borrowed.
-        unsafe { BorrowedFd::borrow_raw(self.inner.as_raw_fd()) }
-    }
+/// Receives what is there, whether or not the socket is blocking.
+fn receive(socket: &Socket, buf: &mut [u8]) -> io::Result<usize> {
+    // SAFETY: `recv_with_flags` writes no uninitialised bytes, so `buf` stays initialised.
+    let buf = unsafe { &mut *(std::ptr::from_mut(buf) as *mut [MaybeUninit<u8>]) };
+    socket.recv_with_flags(buf, libc::MSG_DONTWAIT)
 }
 
 impl Drop for Stream {
     fn drop(&mut self) {
         if !self.handed_over {
-            // A poll in the ring holds the socket beyond `close`, and FIN would leave only with
-            // the executor's next turn. A connection that is already gone needs nothing.
+            // The request in the ring holds the socket beyond `close`, and FIN would leave only
+            // when that has ended. A connection that is already gone needs nothing.
             let _ = self.shutdown_both();
         }
     }

@@ -142,7 +142,7 @@ fn check(plan: &Plan) -> Result<Checked, Vec<String>> {
     let mut problems = Vec::new();
     let cpus = usable(plan, &mut problems);
     check_io_uring(&mut problems);
-    check_locked_memory(cpus.len(), &mut problems);
+    check_locked_memory(&mut problems);
     let max_connections = check_descriptors(&mut problems);
     let addr = resolve(&plan.settings, &mut problems);
     let port = addr.and_then(|addr| match rt::probe_bind(addr) {
@@ -215,11 +215,11 @@ fn check_io_uring(problems: &mut Vec<String>) {
                 .to_owned()
         }
         IoUringStatus::Absent { release } => format!(
-            "this kernel ({release}) or a seccomp profile has no io_uring; use Linux 5.8 or newer \
+            "this kernel ({release}) or a seccomp profile has no io_uring; use Linux 5.13 or newer \
              and allow io_uring_setup, io_uring_enter and io_uring_register"
         ),
         IoUringStatus::TooOld { release } => {
-            format!("the io_uring of this kernel ({release}) is too old; use Linux 5.8 or newer")
+            format!("the io_uring of this kernel ({release}) is too old; use Linux 5.13 or newer")
         }
         IoUringStatus::NoMemory => {
             "there is no locked memory for an io_uring; raise ulimit -l or LimitMEMLOCK".to_owned()
@@ -229,13 +229,13 @@ fn check_io_uring(problems: &mut Vec<String>) {
     problems.push(problem);
 }
 
-fn check_locked_memory(cores: usize, problems: &mut Vec<String>) {
-    let needed = rt::memlock_needed_bytes(cores + 1);
+fn check_locked_memory(problems: &mut Vec<String>) {
+    let needed = rt::MEMLOCK_NEEDED_BYTES;
     match rt::memlock_limit_bytes() {
         Ok(limit) if limit >= needed => {}
         Ok(limit) => problems.push(format!(
-            "locked memory is limited to {limit} bytes and {cores} cores need {needed}; set \
-             ulimit -l {} or LimitMEMLOCK={needed}",
+            "locked memory is limited to {limit} bytes and {needed} are needed; set ulimit -l {} \
+             or LimitMEMLOCK={needed}",
             needed.div_ceil(1024)
         )),
         Err(error) => problems.push(format!("the limit of locked memory is unknown: {error}")),

@@ -12,13 +12,13 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use namesrv::rt::{
-    IoUringStatus, Panicked, Queue, Stream, io_uring_status, memlock_limit_bytes,
-    memlock_needed_bytes, prepare_process, raise_descriptor_limit, sleep, spawn, spawn_core,
+    IoUringStatus, Listener, MEMLOCK_NEEDED_BYTES, Panicked, Queue, Stream, io_uring_status,
+    memlock_limit_bytes, prepare_process, raise_descriptor_limit, sleep, spawn, spawn_core,
     usable_cpus, yield_if_needed, yield_now, yield_to_io,
 };
 use namesrv::server::mailbox::{inbox, mailbox};
 
-use super::{bound, core, on_core, recv, send_all, task, wait};
+use super::{bound, bound_fd, core, on_core, recv, send_all, task, wait};
 
 #[test]
 fn this_machine_can_run_cores() {
@@ -37,7 +37,7 @@ fn this_machine_can_run_cores() {
         .map(u32::count_ones)
         .sum();
     assert_eq!(cpus.len(), allowed as usize);
-    assert!(memlock_limit_bytes().unwrap() >= memlock_needed_bytes(cpus.len()));
+    assert!(memlock_limit_bytes().unwrap() >= MEMLOCK_NEEDED_BYTES);
 }
 
 #[test]
@@ -125,9 +125,10 @@ fn a_panic_in_a_task_is_told_and_the_core_goes_on() {
 
 #[test]
 fn a_panicking_task_closes_its_connection_and_the_core_serves_others() {
-    let (addr, listener) = bound();
+    let (addr, listener) = bound_fd();
     let (send, told) = channel();
     let server = core(0, move || async move {
+        let listener = Listener::from_fd(listener).unwrap();
         let mut first = Stream::from_fd(listener.accept().await.unwrap());
         let task = async move {
             let mut buf = [0; 16];
@@ -352,10 +353,11 @@ fn yield_to_io_waits_once_and_comes_back() {
 #[test]
 fn a_hundred_idle_connections_are_told_to_end_and_see_fin() {
     const CONNECTIONS: usize = 100;
-    let (addr, listener) = bound();
+    let (addr, listener) = bound_fd();
     let stop = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&stop);
     let server = core(0, move || async move {
+        let listener = Listener::from_fd(listener).unwrap();
         let open = Rc::new(Cell::new(CONNECTIONS));
         let wakers = Rc::new(RefCell::new(Vec::new()));
         for _ in 0..CONNECTIONS {

@@ -9,6 +9,7 @@ mod sockets;
 use std::future::{Future, poll_fn};
 use std::io::{self, IoSlice};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::os::fd::OwnedFd;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
@@ -31,10 +32,16 @@ fn free_port() -> (SocketAddr, PortProbe) {
     (SocketAddr::from((Ipv4Addr::LOCALHOST, probe.port)), probe)
 }
 
-/// A listener on a free port.
-fn bound() -> (SocketAddr, Listener) {
+/// A listening socket on a free port, for any core.
+fn bound_fd() -> (SocketAddr, OwnedFd) {
     let (addr, _probe) = free_port();
-    (addr, listener(addr))
+    (addr, listen(addr, &ListenOptions::default()).unwrap())
+}
+
+/// A listener of this core on a free port.
+fn bound() -> (SocketAddr, Listener) {
+    let (addr, fd) = bound_fd();
+    (addr, Listener::from_fd(fd).unwrap())
 }
 
 fn listener(addr: SocketAddr) -> Listener {

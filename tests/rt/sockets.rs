@@ -18,8 +18,8 @@ use namesrv::rt::{
 use namesrv::server::mailbox::mailbox;
 
 use super::{
-    PATIENCE, any_port, bound, core, echo, free_port, listener, on_core, pattern, recv, send_all,
-    task, wait,
+    PATIENCE, any_port, bound, bound_fd, core, echo, free_port, listener, on_core, pattern, recv,
+    send_all, task, wait,
 };
 
 fn client(addr: SocketAddr) -> TcpStream {
@@ -96,8 +96,9 @@ fn many_connections_echo_on_two_cores_that_share_a_port() {
 
 #[test]
 fn a_peer_that_has_ended_its_half_still_gets_the_answer() {
-    let (addr, listener) = bound();
+    let (addr, listener) = bound_fd();
     let server = core(0, move || async move {
+        let listener = Listener::from_fd(listener).unwrap();
         let mut stream = Stream::from_fd(listener.accept().await.unwrap());
         let mut buf = [0; 64];
         let mut got = 0;
@@ -121,9 +122,10 @@ fn a_peer_that_has_ended_its_half_still_gets_the_answer() {
 
 #[test]
 fn our_half_can_end_first() {
-    let (addr, listener) = bound();
+    let (addr, listener) = bound_fd();
     let (send, heard) = channel();
     let server = core(0, move || async move {
+        let listener = Listener::from_fd(listener).unwrap();
         let mut stream = Stream::from_fd(listener.accept().await.unwrap());
         stream.shutdown_send().unwrap();
         let mut buf = [0; 16];
@@ -147,9 +149,10 @@ fn a_full_socket_waits_and_every_byte_arrives() {
         send_buffer_bytes: Some(64 << 10),
         ..ListenOptions::default()
     };
-    let listener = Listener::from_fd(listen(addr, &options).unwrap()).unwrap();
+    let listener = listen(addr, &options).unwrap();
     let (send, full) = channel();
     let server = core(0, move || async move {
+        let listener = Listener::from_fd(listener).unwrap();
         let mut stream = Stream::from_fd(listener.accept().await.unwrap());
         let bytes = pattern(BYTES);
         let mut sent = 0;
@@ -274,9 +277,10 @@ fn shutdown_wakes_the_owner_and_tells_the_peer() {
 /// After the drop the core does not give its thread back before the peer has seen FIN.
 #[test]
 fn dropping_a_stream_sends_fin_at_once() {
-    let (addr, listener) = bound();
+    let (addr, listener) = bound_fd();
     let (send, seen) = channel();
     let server = core(0, move || async move {
+        let listener = Listener::from_fd(listener).unwrap();
         let mut stream = Stream::from_fd(listener.accept().await.unwrap());
         let waits = poll_fn(|cx| Poll::Ready(stream.poll_recv(cx, &mut [0; 8]).is_pending())).await;
         assert!(waits);
@@ -292,9 +296,10 @@ fn dropping_a_stream_sends_fin_at_once() {
 
 #[test]
 fn a_connection_moves_to_another_core_with_its_unread_bytes() {
-    let (addr, listener) = bound();
+    let (addr, listener) = bound_fd();
     let (hand_over, mut reader) = mailbox(1);
     let first = core(0, move || async move {
+        let listener = Listener::from_fd(listener).unwrap();
         let mut stream = Stream::from_fd(listener.accept().await.unwrap());
         let mut buf = [0; 4];
         assert_eq!(recv(&mut stream, &mut buf).await.unwrap(), 4);
