@@ -22,7 +22,7 @@ mod tests_topics;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::support::answer::Answer;
-use crate::support::request::{Body, MappingSpec, QueueSpec, Request};
+use crate::support::request::{Body, MappingSpec, NOTHING, QueueSpec, Request};
 #[allow(unused_imports, reason = "each test binary uses its own part")]
 pub(crate) use rules::{Rule, Rules};
 
@@ -344,7 +344,7 @@ impl Oracle {
     fn register_topic(&mut self, req: &Request) -> Answer {
         let queues: &[QueueSpec] = match &req.body {
             Body::None => &[],
-            Body::Raw(bytes) if matches!(bytes.as_slice(), b"null" | b"{}") => &[],
+            Body::Raw(bytes) if NOTHING.contains(&bytes.as_slice()) || bytes == b"{}" => &[],
             Body::Route(queues) => queues,
             _ => return Answer::refused(),
         };

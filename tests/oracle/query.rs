@@ -2,7 +2,7 @@
 
 use super::{DataVersion, Group, Mapping, Oracle, Queue, json, register};
 use crate::support::answer::Answer;
-use crate::support::request::{Body, Request};
+use crate::support::request::{Body, NOTHING, Request};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// `TopicRouteData`, a copy that the later steps may change.
@@ -201,7 +201,7 @@ impl Route {
 pub(super) fn read_version(req: &Request, now: i64) -> Result<Option<DataVersion>, ()> {
     match &req.body {
         Body::None => Ok(None),
-        Body::Raw(bytes) if matches!(bytes.as_slice(), b"null" | b"[]" | b"\"\"") => Ok(None),
+        Body::Raw(bytes) if NOTHING.contains(&bytes.as_slice()) => Ok(None),
         Body::Raw(bytes) if bytes == b"{}" => Ok(Some(DataVersion {
             counter: 0,
             state: 0,

@@ -17,6 +17,9 @@ pub(crate) struct Request {
     pub(crate) body: Body,
 }
 
+/// Bodies that a Java server takes for none where an object belongs (fastjson 1).
+pub(crate) const NOTHING: [&[u8]; 5] = [b"null", b"[]", b"[ ]", b"\"\"", b" \r\n\t\x0c\x08"];
+
 /// What follows the header.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Body {

@@ -6,8 +6,8 @@
 use proptest::prelude::*;
 
 use super::request::{
-    Body, FilterSpec, MappingSpec, QueueSpec, RegisterForm, RegisterSpec, Request, TopicSpec,
-    VersionSpec,
+    Body, FilterSpec, MappingSpec, NOTHING, QueueSpec, RegisterForm, RegisterSpec, Request,
+    TopicSpec, VersionSpec,
 };
 
 /// Two contain what the two forms of JSON write differently.
@@ -90,7 +90,7 @@ pub(crate) enum Ask {
         at: Place,
         missing: u8,
     },
-    /// 322; `body` 0 a version, 1 none, 2 `null`, 3 `{}`, 4 garbage, 5 `""`.
+    /// 322; `body` 0 a version, 1 none, 2 `{}`, 3 garbage, from 4 on one of [`NOTHING`].
     Version {
         at: Place,
         counter: u8,
@@ -217,12 +217,12 @@ fn ask() -> impl Strategy<Value = Ask> {
         5 => (who(), rare())
             .prop_map(|((name, id, at), missing)| Ask::Unregister { name, id, at, missing }),
         2 => (place(), rare()).prop_map(|(at, missing)| Ask::Heartbeat { at, missing }),
-        3 => (place(), 0..3_u8, 0..3_u8, prop_oneof![4 => Just(0_u8), 1 => 1..6_u8], rare())
+        3 => (place(), 0..3_u8, 0..3_u8, prop_oneof![4 => Just(0_u8), 1 => 1..9_u8], rare())
             .prop_map(|(at, counter, state, body, missing)| {
                 Ask::Version { at, counter, state, body, missing }
             }),
         3 => (topic(), 0..4_u8).prop_map(|(topic, cluster)| Ask::DeleteTopic { topic, cluster }),
-        3 => (topic(), [name(), name()], any::<u8>(), prop_oneof![8 => Just(0_u8), 1 => 1..5_u8])
+        3 => (topic(), [name(), name()], any::<u8>(), prop_oneof![8 => Just(0_u8), 1 => 1..10_u8])
             .prop_map(|(topic, brokers, shape, body)| {
                 Ask::RegisterTopic { topic, brokers, shape, body }
             }),
@@ -510,18 +510,16 @@ impl Register {
 
 fn version_body(counter: u8, state: u8, body: u8) -> Body {
     let (state, counter) = (i64::from(state), i64::from(counter));
-    let timestamp = Some(1000);
     match body {
         0 => Body::DataVersion(VersionSpec {
             state,
             counter,
-            timestamp,
+            timestamp: Some(1000),
         }),
         1 => Body::None,
-        2 => Body::Raw(b"null".to_vec()),
-        3 => Body::Raw(b"{}".to_vec()),
-        4 => Body::Raw(b"{\"counter\":x}".to_vec()),
-        _ => Body::Raw(b"\"\"".to_vec()),
+        2 => Body::Raw(b"{}".to_vec()),
+        3 => Body::Raw(b"{\"counter\":x}".to_vec()),
+        nothing => Body::Raw(NOTHING[usize::from(nothing - 4)].to_vec()),
     }
 }
 
@@ -541,7 +539,8 @@ fn route_body(brokers: [u8; 2], number: u8, body: u8) -> Body {
         1 => Body::None,
         2 => Body::Raw(b"{}".to_vec()),
         3 => Body::Raw(b"[".to_vec()),
-        _ => Body::Route(vec![queue(brokers[0])]),
+        4 => Body::Route(vec![queue(brokers[0])]),
+        nothing => Body::Raw(NOTHING[usize::from(nothing - 5)].to_vec()),
     }
 }
 
