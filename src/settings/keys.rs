@@ -69,7 +69,7 @@ pub enum Kind {
         /// Its place; what is set is in the range.
         place: Place<i64>,
     },
-    /// Any text without control characters.
+    /// Any text.
     Text(Place<String>),
     /// The same, but not empty.
     NonEmpty(Place<String>),
@@ -158,9 +158,13 @@ impl Key {
 
     /// Judges `text`, blanks around it apart, and puts it into `settings`. `None` when the value
     /// is bad: then nothing has changed, and [`Self::expected`] tells what it must be.
+    ///
+    /// A text may hold control characters: a 318 makes Java write its file anew without escapes,
+    /// and where that put `\n` behind a backslash's place, Java reads a line feed and goes on.
+    /// Whoever may say what such a value should be instead refuses it before ([`is_plain_text`]).
     pub fn set(&self, settings: &mut Settings, text: &str) -> Option<()> {
         let text = trim(text);
-        if !is_plain_text(text) {
+        if text.len() > TEXT_MAX_BYTES || !(self.is_text() || is_plain_text(text)) {
             return None;
         }
         match &self.kind {
@@ -188,6 +192,13 @@ impl Key {
             Kind::Surrounding(_) => {}
         }
         Some(())
+    }
+
+    fn is_text(&self) -> bool {
+        matches!(
+            self.kind,
+            Kind::Text(_) | Kind::NonEmpty(_) | Kind::Optional(_) | Kind::Inert(JavaType::Text, _)
+        )
     }
 
     /// What a value must be, to complete "must be …".

@@ -38,7 +38,7 @@ pub fn listing(settings: &Settings) -> String {
 }
 
 /// Appends `text`, with control characters as escapes that a properties reader undoes.
-fn push_on_one_line(out: &mut String, text: &str) {
+pub(super) fn push_on_one_line(out: &mut String, text: &str) {
     for c in text.chars() {
         match c {
             '\n' => out.push_str("\\n"),

@@ -7,6 +7,7 @@ use std::fmt::Write;
 
 use super::Settings;
 use super::keys::{Group, KEYS, Key, Kind};
+use super::listing::push_on_one_line;
 
 /// `-p`, as Java 5.3.3 logs it: the fields of `NamesrvConfig`, `NettyServerConfig` and
 /// `NettyClientConfig` in the order of their declaration, null as empty, behind the head of the
@@ -19,7 +20,9 @@ pub fn java_fields(settings: &Settings, stamp: &str) -> String {
     {
         let value = key.value(settings).unwrap_or_default();
         // Writing to a String cannot fail.
-        let _ = writeln!(out, "{stamp} INFO main - {}={value}", key.printed_name());
+        let _ = write!(out, "{stamp} INFO main - {}=", key.printed_name());
+        push_on_one_line(&mut out, &value);
+        out.push('\n');
     }
     out
 }
@@ -32,7 +35,9 @@ pub fn all(settings: &Settings) -> String {
         let own_value = !matches!(key.kind, Kind::DefaultOf(_) | Kind::Surrounding(_));
         let seen = KEYS[..index].iter().any(|earlier| earlier.name == key.name);
         if own_value && !seen {
-            let _ = writeln!(out, "{}={}", key.name, shown(key, settings));
+            let _ = write!(out, "{}=", key.name);
+            push_on_one_line(&mut out, &shown(key, settings));
+            out.push('\n');
         }
     }
     out

@@ -104,7 +104,9 @@ fn change(next: &mut Settings, name: &str, value: &str) -> Result<Option<String>
     let listed = next.extra.contains_key(name);
     match key {
         Some(key) if listed || matches!(key.group, Group::Namesrv | Group::NettyServer) => {
-            key.set(next, value)
+            let plain = Some(value).filter(|value| is_plain_text(keys::trim(value)));
+            plain
+                .and_then(|value| key.set(next, value))
                 .ok_or_else(|| bad_value(key, None, value))?;
             let value = key.value(next).unwrap_or_default();
             if listed {
