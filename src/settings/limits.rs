@@ -5,9 +5,19 @@
 use super::Settings;
 use crate::wire::frame::FrameLimits;
 
+const KIB: usize = 1024;
+const MIB: usize = 1024 * KIB;
+
+/// The largest frame that `com.rocketmq.remoting.frameMaxLength` can ask for: all the memory that
+/// a frame of more than [`Limits::modest_frame_bytes`] can be granted, three quarters of what
+/// there is for large frames. A longer one would be announced, wait, and be refused each time.
+pub const MAX_FRAME_BYTES: usize = 192 * MIB;
+
 /// All limits.
 #[derive(Clone, Debug)]
 pub struct Limits {
+    /// Connections, however many descriptors there are.
+    pub connections: usize,
     /// Frame and header: larger ones close the connection. 16 MiB is Java's
     /// `com.rocketmq.remoting.frameMaxLength`; real headers stay under 1 KiB.
     pub frame: FrameLimits,
@@ -55,7 +65,7 @@ pub struct Limits {
     pub delivery_ms: u64,
     /// See [`Self::delivery_ms`].
     pub delivery_ms_per_mib: u64,
-    /// Parsed registrations that wait for the writer, at their parsed size.
+    /// Commands that wait for the writer, at their parsed size.
     pub parsed_total_bytes: usize,
     /// Questions to a production environment that may wait (`clusterTest`): beyond, 17 at once.
     pub asks_waiting: usize,
@@ -64,7 +74,8 @@ pub struct Limits {
     pub ask_ms: u64,
     /// Answers to them that have not been sent on.
     pub asked_total_bytes: usize,
-    /// Bytes that all connections keep between turns: half frames, leftovers, unsent answers.
+    /// Bytes that all connections keep between turns: half frames, leftovers, registrations that
+    /// wait for the parser without a permit, unsent answers.
     pub kept_total_bytes: usize,
     /// Unsent answers that stop a connection's reading.
     pub unsent_bytes: usize,
@@ -81,9 +92,8 @@ impl Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        const KIB: usize = 1024;
-        const MIB: usize = 1024 * KIB;
         Self {
+            connections: 1_000_000,
             frame: FrameLimits {
                 frame_bytes: 16 * MIB,
                 header_bytes: MIB,
@@ -106,7 +116,7 @@ impl Default for Limits {
             turn_bytes: 256 * KIB,
             large_frame_bytes: 64 * KIB,
             large_frames_total_bytes: 256 * MIB,
-            large_frames_reserve_bytes: 64 * MIB,
+            large_frames_reserve_bytes: 256 * MIB - MAX_FRAME_BYTES,
             modest_frame_bytes: MIB,
             permit_wait_ms: 2000,
             delivery_ms: 10_000,

@@ -211,6 +211,31 @@ fn large_frame_that_waits_is_read_once_memory_is_free() {
 }
 
 #[test]
+fn largest_frame_that_settings_allow_is_served() {
+    const LARGEST: usize = 192 << 20;
+    let largest = LARGEST.to_string();
+    let settings = [("com.rocketmq.remoting.frameMaxLength", largest.as_str())];
+    let server = Server::with(&settings);
+    let mut peer = server.connect();
+    peer.stream.set_read_timeout(Some(2 * PATIENCE)).unwrap();
+    peer.stream.set_write_timeout(Some(2 * PATIENCE)).unwrap();
+    for _ in 0..2 {
+        peer.send(&filled(route("t"), LARGEST));
+        assert_eq!(peer.answer(), (1, no_route("t")));
+    }
+    peer.send(&(LARGEST as u32 - 3).to_be_bytes());
+    peer.is_closed_silently();
+    // What could never be granted its memory cannot be asked for.
+    let home = crate::harness::Home::new();
+    let more = (LARGEST + 1).to_string();
+    let file = home.write_settings(&[("com.rocketmq.remoting.frameMaxLength", &more)]);
+    let ended = home.run(&["-c", file.to_str().unwrap()]);
+    assert_eq!(ended.code, Some(255));
+    let range = format!("must be a whole number from 4096 to {LARGEST}");
+    assert!(ended.stderr.contains(&range), "{}", ended.stderr);
+}
+
+#[test]
 fn connections_beyond_the_descriptors_are_refused_and_counted_out() {
     let home = crate::harness::Home::new();
     home.write_settings(&[]);

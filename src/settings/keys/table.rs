@@ -3,6 +3,7 @@
 
 use super::{Effect, Group, JavaType, Key, Kind, Place};
 use crate::settings::Settings;
+use crate::settings::limits::MAX_FRAME_BYTES;
 use crate::wire::frame::SerializeType;
 
 use Effect::{AtOnce, AtRestart, Never};
@@ -249,9 +250,9 @@ pub static KEYS: &[Key] = &[
         "host of the HTTP list of production NameServers, with a port unless that is 8080"),
     key("rocketmq.namesrv.domain.subgroup", Jvm, Kind::NonEmpty(field!(production.subgroup)),
         AtRestart, "name of that list, before - and productEnvName"),
-    // The upper end is what the memory for large frames can ever grant.
+    // A frame of this size gets its memory as soon as no other holds any.
     key("com.rocketmq.remoting.frameMaxLength", Jvm,
-        number!(frame_max_length, 4_096, 256 * 1024 * 1024), AtRestart,
+        number!(frame_max_length, 4_096, MAX_FRAME_BYTES as i64), AtRestart,
         "bytes of the largest frame, with its length word"),
     jvm_default("com.rocketmq.remoting.socket.sndbuf.size",
         &["serverSocketSndBufSize", "clientSocketSndBufSize"]),
