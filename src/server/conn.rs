@@ -40,6 +40,7 @@ pub(super) async fn serve(core: Rc<Core>, connection: Rc<Connection>, stream: St
         unsent: Output::default(),
         sent: 0,
         job_runs: false,
+        job_bytes: 0,
         at_end: false,
         closing: None,
         now: Now::default(),
@@ -62,18 +63,13 @@ struct Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         let (shared, connection) = (&self.core.shared, &self.connection);
-        connection.over.set(true);
         // After a panic it may hold a part of an answer, which must not go to the next connection.
         self.core.out.borrow_mut().clear();
         if let Permit::Granted(bytes) = connection.permit.replace(Permit::None) {
             shared.release_large(bytes);
         }
-        if let Some((_, bytes)) = connection.kept.take() {
-            shared.kept_bytes.fetch_sub(bytes, Ordering::Relaxed);
-        }
-        self.core
-            .bodies
-            .release(&shared.kept_bytes, &connection.bodies);
+        self.core.jobs.forget(connection);
+        self.core.forget_kept(connection);
         self.core.remove(connection.id, connection.farewell.take());
     }
 }
@@ -91,6 +87,8 @@ struct Task {
     unsent: Output,
     sent: usize,
     job_runs: bool,
+    /// Bytes of the request whose job waits or runs, unless a permit covers them.
+    job_bytes: usize,
     /// The peer sends no more.
     at_end: bool,
     /// The session cannot go on; what it has answered is still sent.
@@ -211,6 +209,7 @@ impl Task {
             return false;
         };
         self.job_runs = false;
+        self.job_bytes = 0;
         let next = self.with_session(|session, env, out| session.job_done(done, env, out));
         self.follow(next);
         true
@@ -351,6 +350,7 @@ impl Task {
             Next::Submit(envelope) => self.submit(envelope),
             Next::Run(job) => {
                 self.job_runs = true;
+                self.job_bytes = job.own_bytes();
                 let connection = Rc::clone(&self.guard.connection);
                 self.guard.core.jobs.push(connection, job);
             }
@@ -460,7 +460,7 @@ impl Task {
             if self.sent == self.unsent.len() {
                 let (core, connection) = (&self.guard.core, &self.guard.connection);
                 core.bodies
-                    .release(&core.shared.kept_bytes, &connection.bodies);
+                    .release(&core.line().kept_bytes, &connection.bodies);
                 self.unsent = Output::default();
                 self.sent = 0;
             }
@@ -483,7 +483,7 @@ impl Task {
     /// Notes whether the peer or we are to blame for silence, and what is kept until the next
     /// turn.
     fn account(&self) {
-        let (connection, shared) = (&self.guard.connection, &self.guard.core.shared);
+        let connection = &self.guard.connection;
         let peer_must_read = self.unsent_bytes() > 0;
         let ours = self.blocked
             || self.job_runs
@@ -495,20 +495,19 @@ impl Task {
             _ => self.large.as_ref().map_or(0, |large| large.filled),
         };
         let bodies = &self.unsent.shared;
+        let total = &self.guard.core.line().kept_bytes;
         self.guard
             .core
             .bodies
-            .hold(&shared.kept_bytes, &connection.bodies, bodies);
-        let kept = self.input.len() + self.unsent.buf.len() + collected;
+            .hold(total, &connection.bodies, bodies);
+        let kept = self.input.len() + self.job_bytes + self.unsent.buf.len() + collected;
         let keeps = (kept > 0 || !bodies.is_empty()).then_some(kept);
         let before = connection.kept.get();
         if keeps == before.map(|(_, bytes)| bytes) {
             return;
         }
-        shared.kept_bytes.fetch_add(kept, Ordering::Relaxed);
-        shared
-            .kept_bytes
-            .fetch_sub(before.map_or(0, |(_, bytes)| bytes), Ordering::Relaxed);
+        total.fetch_add(kept, Ordering::Relaxed);
+        total.fetch_sub(before.map_or(0, |(_, bytes)| bytes), Ordering::Relaxed);
         let since = before.map_or(self.now.mono_ms, |(since, _)| since);
         connection.kept.set(keeps.map(|bytes| (since, bytes)));
     }

@@ -6,6 +6,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::task::Waker;
 
+use super::jobs::Ticket;
 use super::permits::Permit;
 use super::shared::Answer;
 use super::unsent::HeldBodies;
@@ -43,6 +44,8 @@ pub(super) struct Connection {
     pub(super) outcomes: RefCell<VecDeque<Answer>>,
     pub(super) asked: RefCell<Vec<Asked>>,
     pub(super) job: Cell<Option<Done>>,
+    /// By which its job is found while it waits for its turn.
+    pub(super) ticket: Cell<Option<Ticket>>,
     pub(super) end: Cell<Option<EndReason>>,
     pub(super) permit: Cell<Permit>,
     /// When the large frame that is under way must be there.
@@ -56,7 +59,6 @@ pub(super) struct Connection {
     pub(super) kept: Cell<Option<(u64, usize)>>,
     /// Shared answers among the unsent ones.
     pub(super) bodies: HeldBodies,
-    pub(super) over: Cell<bool>,
     pub(super) farewell: RefCell<Option<Envelope>>,
 }
 
@@ -68,6 +70,7 @@ impl Connection {
             outcomes: RefCell::default(),
             asked: RefCell::default(),
             job: Cell::new(None),
+            ticket: Cell::new(None),
             end: Cell::new(None),
             permit: Cell::new(Permit::None),
             deadline_ms: Cell::new(None),
@@ -76,7 +79,6 @@ impl Connection {
             idle_ms,
             kept: Cell::new(None),
             bodies: HeldBodies::default(),
-            over: Cell::new(false),
             farewell: RefCell::new(None),
         }
     }
@@ -87,6 +89,12 @@ impl Connection {
             self.end.set(Some(reason));
             self.wake();
         }
+    }
+
+    /// Tells the connection to end at once, whatever it was told before.
+    pub(super) fn end_for_memory(&self) {
+        self.end.set(Some(EndReason::Memory));
+        self.wake();
     }
 
     /// Brings an outcome from the writer.
@@ -107,11 +115,6 @@ impl Connection {
         self.wake();
     }
 
-    /// The task has ended.
-    pub(super) fn is_over(&self) -> bool {
-        self.over.get()
-    }
-
     pub(super) fn permit(&self) -> Permit {
         self.permit.get()
     }
@@ -126,12 +129,6 @@ impl Connection {
         let mib = (bytes >> 20) as u64;
         let within_ms = limits.delivery_ms + limits.delivery_ms_per_mib * mib;
         self.deadline_ms.set(Some(now_ms + within_ms));
-    }
-
-    /// Since when bytes are kept, and how many its end would free at most.
-    pub(super) fn kept(&self) -> Option<(u64, usize)> {
-        let (since_ms, own_bytes) = self.kept.get()?;
-        Some((since_ms, own_bytes + self.bodies.bytes()))
     }
 
     /// Called from time to time: ends the connection if it is silent or late.

@@ -343,29 +343,40 @@ impl Core {
         self.close_hoarders();
     }
 
-    /// Closes connections that have kept bytes longest while the process keeps too many.
+    /// While the process keeps too many bytes, closes connections that have kept theirs longest:
+    /// each core of its own, as long as it has more than its part. So one core at least can act,
+    /// those that keep little need not, and, because what is closed counts no more at once, all
+    /// together close no more than is necessary.
     fn close_hoarders(&self) {
-        let limit = self.shared.limits.kept_total_bytes;
-        if self.shared.kept_bytes.load(Ordering::Relaxed) <= limit {
+        let shared = &self.shared;
+        let limit = shared.limits.kept_total_bytes;
+        let part = limit / shared.cores.len();
+        let own = &self.line().kept_bytes;
+        let is_too_much = || shared.kept_bytes() > limit && own.load(Ordering::Relaxed) > part;
+        if !is_too_much() {
             return;
         }
         let connections = self.connections.borrow();
         let mut keeping: Vec<_> = connections
             .values()
-            .filter(|c| c.kept().is_some())
+            .filter_map(|c| Some((c.kept.get()?.0, c)))
             .collect();
-        keeping.sort_by_key(|c| c.kept().map(|(since, _)| since));
-        let mut excess = self
-            .shared
-            .kept_bytes
-            .load(Ordering::Relaxed)
-            .saturating_sub(limit);
-        for connection in keeping {
-            let Some((_, bytes)) = connection.kept().filter(|_| excess > 0) else {
+        keeping.sort_by_key(|(since_ms, _)| *since_ms);
+        for (_, connection) in keeping {
+            if !is_too_much() {
                 break;
-            };
-            excess = excess.saturating_sub(bytes);
-            connection.end(EndReason::Memory);
+            }
+            self.forget_kept(connection);
+            connection.end_for_memory();
         }
+    }
+
+    /// What a connection keeps counts no more: it has ended, or will before it does anything.
+    pub(super) fn forget_kept(&self, connection: &Connection) {
+        let total = &self.line().kept_bytes;
+        if let Some((_, bytes)) = connection.kept.take() {
+            total.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        self.bodies.release(total, &connection.bodies);
     }
 }

@@ -2,7 +2,7 @@
 //! answers one at a time beside them.
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
@@ -13,16 +13,21 @@ use super::slices::in_slices;
 use crate::session::jobs::Job;
 use crate::wire::pace::Pace;
 
-/// Jobs of a core that wait for their turn. At most one for each connection.
+/// The place of a job in its queue.
+pub(super) type Ticket = u64;
+
+/// Jobs of a core that wait for their turn. At most one for each connection, and none for a
+/// connection that has ended: whoever comes and goes leaves nothing here.
 #[derive(Default)]
 pub(super) struct Jobs {
     registrations: Waiting,
     bodies: Waiting,
+    next_ticket: Cell<Ticket>,
 }
 
 #[derive(Default)]
 struct Waiting {
-    jobs: RefCell<VecDeque<(Rc<Connection>, Job)>>,
+    jobs: RefCell<BTreeMap<Ticket, (Rc<Connection>, Job)>>,
     waker: Cell<Option<Waker>>,
 }
 
@@ -33,17 +38,28 @@ impl Jobs {
             Job::Digest(_) | Job::Parse(_) => &self.registrations,
             Job::Body(_) => &self.bodies,
         };
-        waiting.jobs.borrow_mut().push_back((connection, job));
+        let ticket = self.next_ticket.get();
+        self.next_ticket.set(ticket + 1);
+        connection.ticket.set(Some(ticket));
+        waiting.jobs.borrow_mut().insert(ticket, (connection, job));
         if let Some(waker) = waiting.waker.take() {
             waker.wake();
+        }
+    }
+
+    /// Drops what waits for a connection that has ended.
+    pub(super) fn forget(&self, connection: &Connection) {
+        if let Some(ticket) = connection.ticket.take() {
+            self.registrations.jobs.borrow_mut().remove(&ticket);
+            self.bodies.jobs.borrow_mut().remove(&ticket);
         }
     }
 }
 
 impl Waiting {
     async fn next(&self) -> (Rc<Connection>, Job) {
-        poll_fn(|cx| match self.jobs.borrow_mut().pop_front() {
-            Some(next) => Poll::Ready(next),
+        poll_fn(|cx| match self.jobs.borrow_mut().pop_first() {
+            Some((_, next)) => Poll::Ready(next),
             None => {
                 self.waker.set(Some(cx.waker().clone()));
                 Poll::Pending
@@ -68,9 +84,7 @@ impl Core {
         let pace = Pace::default();
         loop {
             let (connection, job) = waiting.next().await;
-            if connection.is_over() {
-                continue;
-            }
+            connection.ticket.set(None);
             let shared = &self.shared;
             let wall_ms = self.now().wall_ms;
             let done = in_slices(job.run(&shared.keys, &shared.limits, wall_ms, &pace)).await;

@@ -10,6 +10,8 @@ mod connection;
 mod core;
 mod files;
 mod jobs;
+#[cfg(test)]
+mod limits_tests;
 mod log;
 pub mod mailbox;
 mod notify;

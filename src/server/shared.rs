@@ -38,14 +38,12 @@ pub(super) struct Shared {
     pub(super) connections: AtomicUsize,
     /// Memory in large frames.
     pub(super) large_frames: Budget,
-    /// Parsed registrations on their way to the writer.
+    /// Commands on their way to the writer, at their parsed size.
     pub(super) parsed: Budget,
     /// To the thread that asks the production environment, with `clusterTest`.
     pub(super) production: Option<Questions>,
     /// Its answers that have not been sent on.
     pub(super) asked: Budget,
-    /// Bytes that connections keep between turns.
-    pub(super) kept_bytes: AtomicUsize,
     /// The process will stop soon: newer peers are told to go away.
     pub(super) leaving: AtomicBool,
     /// The process has been told to stop: accept nothing, finish what was read.
@@ -68,6 +66,8 @@ pub(super) struct CoreLine {
     pub(super) waker: AtomicWaker,
     /// Connections of the core.
     pub(super) connections: CachePadded<AtomicUsize>,
+    /// Bytes that connections of the core keep between turns. Changed by the core alone.
+    pub(super) kept_bytes: CachePadded<AtomicUsize>,
     /// Frames of the core that wait for a permit.
     pub(super) permit_waiters: AtomicUsize,
 }
@@ -84,6 +84,7 @@ impl CoreLine {
             incoming: ArrayQueue::new(INCOMING_PLACES),
             waker: AtomicWaker::new(),
             connections: CachePadded::default(),
+            kept_bytes: CachePadded::default(),
             permit_waiters: AtomicUsize::new(0),
         }
     }
@@ -100,6 +101,12 @@ impl Shared {
 
     pub(super) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
+    }
+
+    /// Bytes that all connections keep between turns.
+    pub(super) fn kept_bytes(&self) -> usize {
+        let of_core = |core: &CoreLine| core.kept_bytes.load(Ordering::Relaxed);
+        self.cores.iter().map(of_core).sum()
     }
 
     /// Gives memory of large frames back and wakes the cores where somebody waits for it.
@@ -135,6 +142,12 @@ impl Budget {
         self.used
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, step)
             .is_ok()
+    }
+
+    /// Bytes in use.
+    #[cfg(test)]
+    pub(super) fn used(&self) -> usize {
+        self.used.load(Ordering::Relaxed)
     }
 
     /// Gives `bytes` back.

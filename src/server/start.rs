@@ -38,8 +38,6 @@ use crate::settings::values::{Cores, WriterCore};
 const OTHER_DESCRIPTORS: u64 = 256;
 /// With fewer descriptors than this a server makes no sense.
 const MIN_DESCRIPTORS: u64 = 512;
-/// Connections beyond this are refused whatever the limit of descriptors.
-const MAX_CONNECTIONS: u64 = 1_000_000;
 /// From so many cores on the writer gets one of its own.
 const CORES_FOR_A_WRITER: usize = 8;
 /// Waiting connections of each listener; the kernel caps it at `net.core.somaxconn`.
@@ -130,20 +128,20 @@ fn finish(cores: &[CoreHandle], signals: &mut Signals) {
 }
 
 /// What the host allows, looked at before anything is started.
-struct Checked {
+pub(super) struct Checked {
     cpus: Vec<usize>,
-    addr: SocketAddr,
+    pub(super) addr: SocketAddr,
     port: PortProbe,
     max_connections: usize,
 }
 
 /// Finds everything that would keep the server from running, each with its fix.
-fn check(plan: &Plan) -> Result<Checked, Vec<String>> {
+pub(super) fn check(plan: &Plan) -> Result<Checked, Vec<String>> {
     let mut problems = Vec::new();
     let cpus = usable(plan, &mut problems);
     check_io_uring(&mut problems);
     check_locked_memory(&mut problems);
-    let max_connections = check_descriptors(&mut problems);
+    let max_connections = check_descriptors(plan.limits.connections, &mut problems);
     let addr = resolve(&plan.settings, &mut problems);
     let port = addr.and_then(|addr| match rt::probe_bind(addr) {
         Ok(port) => Some(port),
@@ -242,8 +240,9 @@ fn check_locked_memory(problems: &mut Vec<String>) {
     }
 }
 
-fn check_descriptors(problems: &mut Vec<String>) -> usize {
-    match rt::raise_descriptor_limit(MAX_CONNECTIONS + OTHER_DESCRIPTORS) {
+/// How many connections there is room for, at most `wanted`.
+fn check_descriptors(wanted: usize, problems: &mut Vec<String>) -> usize {
+    match rt::raise_descriptor_limit(wanted as u64 + OTHER_DESCRIPTORS) {
         Ok((soft, hard)) if soft < MIN_DESCRIPTORS => {
             problems.push(format!(
                 "only {soft} descriptors are allowed (hard limit {hard}); set ulimit -n or \
@@ -251,7 +250,7 @@ fn check_descriptors(problems: &mut Vec<String>) -> usize {
             ));
             0
         }
-        Ok((soft, _)) => (soft.min(MAX_CONNECTIONS) - OTHER_DESCRIPTORS) as usize,
+        Ok((soft, _)) => wanted.min((soft - OTHER_DESCRIPTORS) as usize),
         Err(error) => {
             problems.push(format!("the limit of descriptors is unknown: {error}"));
             0
@@ -285,7 +284,11 @@ struct Parts {
     hasher: RandomState,
 }
 
-fn start(plan: &Plan, checked: &Checked) -> Result<(SharedRef, Vec<CoreHandle>), String> {
+/// Starts the threads.
+pub(super) fn start(
+    plan: &Plan,
+    checked: &Checked,
+) -> Result<(SharedRef, Vec<CoreHandle>), String> {
     let mut parts = make_parts(plan, checked)?;
     let shared = Arc::clone(&parts.shared);
     let (notices, notice_reader) = mailbox(NOTICE_PLACES);
@@ -430,7 +433,6 @@ fn make_parts(plan: &Plan, checked: &Checked) -> Result<Parts, String> {
         parsed: Budget::new(limits.parsed_total_bytes),
         production,
         asked: Budget::new(limits.asked_total_bytes),
-        kept_bytes: AtomicUsize::new(0),
         leaving: AtomicBool::new(false),
         stopping: AtomicBool::new(false),
         counters: Counters::default(),

@@ -4,7 +4,7 @@
 //! counts it once, as long as any of its connections has it; two cores count it twice. Without
 //! this a peer that asks and does not read could keep any number of old versions alive.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -23,7 +23,6 @@ struct Holders {
 #[derive(Default)]
 pub(super) struct HeldBodies {
     keys: RefCell<Vec<usize>>,
-    bytes: Cell<usize>,
 }
 
 impl UnsentBodies {
@@ -50,16 +49,12 @@ impl UnsentBodies {
             });
             holders.count += 1;
             keys.push(key);
-            held.bytes.set(held.bytes.get() + body.len());
         }
     }
 
     /// The connection holds none any more. To be called before they are dropped, so that no
     /// other body takes an address that is still noted.
     pub(super) fn release(&self, total: &AtomicUsize, held: &HeldBodies) {
-        if held.bytes.take() == 0 {
-            return;
-        }
         let mut known = self.0.borrow_mut();
         for key in held.keys.take() {
             let Some(holders) = known.get_mut(&key) else {
@@ -71,13 +66,6 @@ impl UnsentBodies {
                 known.remove(&key);
             }
         }
-    }
-}
-
-impl HeldBodies {
-    /// What the connection's bodies take if no other connection has them.
-    pub(super) fn bytes(&self) -> usize {
-        self.bytes.get()
     }
 }
 
@@ -110,13 +98,11 @@ mod tests {
         core.hold(&total, &first, &[rest(&shared, 10)]);
         core.hold(&total, &second, &[rest(&shared, 400)]);
         assert_eq!(total.load(Ordering::Relaxed), 7 + 990);
-        assert_eq!((first.bytes(), second.bytes()), (990, 600));
         core.release(&total, &first);
         assert_eq!(total.load(Ordering::Relaxed), 7 + 990);
         core.release(&total, &second);
         core.release(&total, &second);
         assert_eq!(total.load(Ordering::Relaxed), 7);
-        assert_eq!((first.bytes(), second.bytes()), (0, 0));
     }
 
     #[test]
@@ -131,7 +117,7 @@ mod tests {
         core.hold(&total, &held, &bodies);
         bodies.push(answer(20));
         core.hold(&total, &held, &bodies);
-        assert_eq!((total.load(Ordering::Relaxed), held.bytes()), (120, 120));
+        assert_eq!(total.load(Ordering::Relaxed), 120);
         core.release(&total, &held);
         assert_eq!(total.load(Ordering::Relaxed), 0);
         core.hold(&total, &held, &bodies[1..]);

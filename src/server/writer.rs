@@ -105,22 +105,20 @@ impl Writer {
         pace: &Pace,
     ) {
         let origin = envelope.origin;
-        let Envelope {
-            origin: _,
-            command: Command::Persist(change),
-        } = envelope
-        else {
-            let answered = !matches!(envelope.command, Command::Gone);
-            let parsed_bytes = parsed_bytes(&envelope);
-            let now = self.shared.clock.now();
-            let outcome = in_slices(self.table.apply(now, envelope, effects, pace)).await;
-            self.shared.parsed.give(parsed_bytes);
-            if answered {
-                answers.push((origin, outcome));
+        let parsed_bytes = parsed_bytes(&envelope);
+        match envelope.command {
+            Command::Persist(change) => self.persist.push(origin, change, answers),
+            command => {
+                let answered = !matches!(command, Command::Gone);
+                let now = self.shared.clock.now();
+                let envelope = Envelope { origin, command };
+                let outcome = in_slices(self.table.apply(now, envelope, effects, pace)).await;
+                if answered {
+                    answers.push((origin, outcome));
+                }
             }
-            return;
-        };
-        self.persist.push(origin, change, answers);
+        }
+        self.shared.parsed.give(parsed_bytes);
     }
 
     async fn written(&mut self, written: Written) {
@@ -182,11 +180,22 @@ enum Woken {
     Tick,
 }
 
-/// What a command holds of the budget of parsed registrations.
+/// What a command holds of the budget for commands on their way.
 pub(super) fn parsed_bytes(envelope: &Envelope) -> usize {
+    let optional = |text: &Option<String>| text.as_ref().map_or(0, String::len);
     match &envelope.command {
         Command::Register(registration) => registration.body.size_bytes(),
-        _ => 0,
+        Command::RegisterTopic { topic, queues } => {
+            let names: usize = queues.iter().map(|(name, _)| name.len()).sum();
+            topic.len() + names + size_of_val(queues.as_slice())
+        }
+        Command::Unregister(who) => {
+            optional(&who.cluster) + optional(&who.broker_name) + optional(&who.broker_addr)
+        }
+        Command::DeleteTopic { topic, cluster } => topic.len() + optional(cluster),
+        Command::SetWritePerm { broker_name, .. } => broker_name.len(),
+        Command::Persist(change) => change.size_bytes(),
+        Command::Gone => 0,
     }
 }
 

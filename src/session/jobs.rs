@@ -66,6 +66,8 @@ pub struct RegisterJob {
     pub(super) body_crc32: i32,
     pub(super) ext_digest: u128,
     pub(super) body: Bytes,
+    /// The body is a copy and no share of a large frame's buffer.
+    pub(super) copied: bool,
     /// The checksum was right, where it has been looked at.
     pub(super) crc_matches: Option<bool>,
     pub(super) proof: Option<Proof>,
@@ -112,6 +114,14 @@ impl BodyKind {
 }
 
 impl Job {
+    /// Memory that the job holds beside a large frame's buffer, which has a permit.
+    pub fn own_bytes(&self) -> usize {
+        match self {
+            Self::Digest(job) | Self::Parse(job) if job.copied => job.body.len(),
+            Self::Digest(_) | Self::Parse(_) | Self::Body(_) => 0,
+        }
+    }
+
     /// Does the work, pausing as `pace` says. `wall_ms` stands for a version's missing time stamp.
     pub async fn run(self, keys: &DigestKeys, limits: &Limits, wall_ms: i64, pace: &Pace) -> Done {
         match self {

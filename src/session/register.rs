@@ -166,6 +166,7 @@ impl Session {
             body_crc32: ext.int32(BODY_CRC32).unwrap_or(0),
             ext_digest,
             body: body.keep(),
+            copied: body.whole.is_none(),
             crc_matches: None,
             proof: None,
         }))
