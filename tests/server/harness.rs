@@ -32,6 +32,11 @@ pub(crate) fn skipped(why: &str) {
     let _ = writeln!(io::stderr().lock(), "skipped: {why}");
 }
 
+/// Tells what was measured; shown with `--nocapture`.
+pub(crate) fn measured(what: &str) {
+    let _ = writeln!(io::stderr().lock(), "measured: {what}");
+}
+
 /// Asks `look` until it says yes.
 pub(crate) fn wait_until(what: &str, limit: Duration, mut look: impl FnMut() -> bool) {
     let start = Instant::now();

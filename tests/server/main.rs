@@ -11,7 +11,9 @@
 
 mod broken_bytes;
 mod cut_off;
+mod field;
 mod files;
+mod floods;
 mod frames;
 mod harness;
 mod large;

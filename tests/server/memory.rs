@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use socket2::{Domain, Socket, Type};
 
-use crate::harness::{PATIENCE, Server, wait_until};
+use crate::harness::{PATIENCE, Server, measured, wait_until};
 use crate::peer::Peer;
 use crate::requests::{Broker, CLUSTER_INFO, accepted, busy, no_route, route};
 use crate::support::request::{Body, FilterSpec, Request};
@@ -64,7 +64,7 @@ pub(crate) fn connect_with_small_buffer(server: &Server) -> Peer {
 ///
 /// A slow answer counts as far as the server's threads worked for others in the meantime. On a
 /// machine that has more to do than this test, the rest is waiting for a CPU.
-fn beside_a_reader(server: &Server, act: impl FnOnce()) {
+pub(crate) fn beside_a_reader(server: &Server, act: impl FnOnce()) {
     let done = AtomicBool::new(false);
     let mut reader = server.connect();
     let slowest = thread::scope(|scope| {
@@ -90,6 +90,10 @@ fn beside_a_reader(server: &Server, act: impl FnOnce()) {
         acted.unwrap();
         reading.join().unwrap()
     });
+    measured(&format!(
+        "{} MiB at most, slowest read {slowest:?}",
+        server.peak_mib()
+    ));
     assert!(
         slowest < Duration::from_secs(1),
         "a read waited for {slowest:?} of other work"
@@ -134,6 +138,9 @@ fn hundred_registrations_of_16_mib_at_once_fit() {
     });
     // Those for which there is memory at once; how many more depends on the machine.
     let taken = taken.into_inner();
+    measured(&format!(
+        "{taken} of 100 registrations of 16 MiB were taken"
+    ));
     assert!(taken >= 12, "{taken} of 100");
     assert!(server.peak_mib() < 800, "{} MiB", server.peak_mib());
 }
@@ -220,6 +227,7 @@ fn connections_that_come_and_go_leave_nothing() {
         });
     }
     let grown = server.resident_mib().saturating_sub(resident_mib);
+    measured(&format!("{grown} MiB more after 10,000 connections"));
     assert!(grown < 16, "{grown} MiB more");
     assert_eq!(keep.ask(&route("t")), no_route("t"));
 }
@@ -254,6 +262,10 @@ fn silent_connections_cost_little() {
     let mut last = server.connect();
     assert_eq!(last.ask(&route("t")), no_route("t"));
     let grown = server.resident_mib().saturating_sub(before);
+    measured(&format!(
+        "{grown} MiB for {} silent connections",
+        silent.len()
+    ));
     // Without optimization a task is larger than in a release.
     assert!(grown <= 16, "{grown} MiB for {} connections", silent.len());
     drop(warm);

@@ -137,11 +137,11 @@ impl Peer {
     }
 
     fn try_receive(&mut self) -> std::io::Result<usize> {
-        let before = self.received.len();
-        self.received.resize(before + READ_BYTES, 0);
-        let received = self.stream.read(&mut self.received[before..]);
+        // Zeroed by the allocator: filling it here would take milliseconds without optimization.
+        let mut bytes = vec![0; READ_BYTES];
+        let received = self.stream.read(&mut bytes);
         let count = received.as_ref().copied().unwrap_or(0);
-        self.received.truncate(before + count);
+        self.received.extend_from_slice(&bytes[..count]);
         received
     }
 }

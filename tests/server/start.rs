@@ -175,6 +175,30 @@ fn file_that_cannot_be_read_ends_with_255() {
 }
 
 #[test]
+fn what_is_not_there_yet_ends_with_255() {
+    for (key, value, reason) in [
+        ("tls.server.mode", "enforcing", "this version has no TLS"),
+        (
+            "namesrv.adminAddress",
+            "127.0.0.1:9886",
+            "has no HTTP pages yet",
+        ),
+        (
+            "namesrv.trustedProxies",
+            "10.0.0.0/8",
+            "does not read PROXY lines yet",
+        ),
+    ] {
+        let home = Home::new();
+        let file = home.write_settings(&[(key, value)]);
+        let ended = home.run(&["-c", file.to_str().unwrap()]);
+        assert_eq!(ended.code, Some(255), "{key}");
+        assert!(ended.stderr.contains(key), "{}", ended.stderr);
+        assert!(ended.stderr.contains(reason), "{}", ended.stderr);
+    }
+}
+
+#[test]
 fn embedded_controller_ends_with_255() {
     let home = Home::new();
     home.write_settings(&[("enableControllerInNamesrv", "true")]);
