@@ -97,7 +97,7 @@ impl Core {
         }
     }
 
-    /// Serves until the process is told to stop and every connection has ended.
+    /// Serves until the process is told to stop and every connection, on whatever core, has ended.
     pub(super) async fn serve(self: Rc<Self>, listener: OwnedFd) {
         let die = |what: &'static str| move |panic: rt::Panicked| super::die(what, &panic);
         let core = Rc::clone(&self);
@@ -125,7 +125,8 @@ impl Core {
             }
             next_sweep = now_ms + SWEEP_MS;
             self.sweep();
-            if self.shared.is_stopping() && self.connections.borrow().is_empty() {
+            // Of all cores: others may still wait for the writer, which lives on one of them.
+            if self.shared.is_stopping() && self.shared.connections.load(Ordering::Relaxed) == 0 {
                 break;
             }
         }

@@ -61,6 +61,19 @@ impl Running {
         Peer(stream)
     }
 
+    /// A client of this core.
+    fn connect_to(&self, core: usize) -> Peer {
+        let on_core = || self.shared.cores[core].connections.load(Ordering::Relaxed);
+        let before = on_core();
+        loop {
+            let mut peer = self.connect();
+            peer.is_served();
+            if on_core() > before {
+                return peer;
+            }
+        }
+    }
+
     fn counted(&self, counter: &AtomicU64) -> u64 {
         counter.load(Ordering::Relaxed)
     }
@@ -414,11 +427,33 @@ fn registrations_that_wait_for_the_parser_count_against_the_limit() {
     server.holds_nothing();
 }
 
+/// The writer's core has nothing left to serve and must not end before the others.
+#[test]
+fn a_stop_waits_for_what_other_cores_have_read() {
+    let server = Running::start(2, Limits::default());
+    let mut peer = server.connect_to(1);
+    let long = keep_busy(|| server.connect_to(1));
+    let body = body(2, 10 * KIB);
+    peer.send(&registration("small", &body));
+    wait_until("it waits for the parser", || {
+        server.shared.kept_bytes() == body.len()
+    });
+    server.shared.stop();
+    assert_eq!(peer.answer().0, response::SUCCESS);
+    assert!(peer.is_closed());
+    drop(long);
+    server.holds_nothing();
+}
+
 /// Clients whose registrations keep the parser busy for a while; their memory has permits.
 fn keep_parser_busy(server: &Running) -> Vec<Peer> {
+    keep_busy(|| server.connect())
+}
+
+fn keep_busy(connect: impl Fn() -> Peer) -> Vec<Peer> {
     let body = body(30_000, 12 << 20);
     let send = |i| {
-        let mut peer = server.connect();
+        let mut peer = connect();
         peer.send(&registration(&format!("long{i}"), &body));
         peer
     };
