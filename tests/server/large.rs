@@ -57,7 +57,7 @@ fn answer_over_16_mib_is_replaced() {
 }
 
 /// A compressed registration of so many topics, each with attributes of about 100 KB.
-fn compressed(topics: usize) -> Request {
+pub(crate) fn compressed(topics: usize) -> Request {
     let mut plain = Vec::new();
     let mut part = |text: &str| {
         plain.extend((text.len() as u32).to_be_bytes());
