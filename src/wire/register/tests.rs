@@ -227,6 +227,14 @@ fn limits_refuse_with_a_reason() {
             BodyError::NameTooLong(5),
         ),
         (
+            "{topicConfigSerializeWrapper:{topicQueueMappingInfoMap:{a:{topic:123456}}}}",
+            BodyError::NameTooLong(5),
+        ),
+        (
+            "{topicConfigSerializeWrapper:{topicConfigTable:{a:{topicName:123456}}}}",
+            BodyError::NameTooLong(5),
+        ),
+        (
             "{topicConfigSerializeWrapper:{topicQueueMappingInfoMap:{a:{currIdMap:{1:1,2:2,3:3}}}}}",
             BodyError::TooManyEntries(2),
         ),

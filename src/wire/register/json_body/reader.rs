@@ -118,7 +118,13 @@ impl<'a, 's> Reader<'a, 's> {
     pub(super) async fn optional_name(&mut self) -> Result<Option<String>, BodyError> {
         match self.token().await? {
             Kind::String => self.name(self.lexer.text()).map(Some),
-            kind => Ok(json::text(self.scalar_of(kind)?)?.map(Cow::into_owned)),
+            kind => {
+                let name = json::text(self.scalar_of(kind)?)?;
+                if let Some(name) = &name {
+                    self.source.check_name(name)?;
+                }
+                Ok(name.map(Cow::into_owned))
+            }
         }
     }
 
