@@ -126,7 +126,7 @@ impl Core {
             next_sweep = now_ms + SWEEP_MS;
             self.sweep();
             // Of all cores: others may still wait for the writer, which lives on one of them.
-            if self.shared.is_stopping() && self.shared.connections.load(Ordering::Relaxed) == 0 {
+            if self.shared.is_over() {
                 break;
             }
         }
@@ -187,7 +187,7 @@ impl Core {
     pub(super) fn remove(&self, conn: u64, farewell: Option<Envelope>) {
         self.connections.borrow_mut().remove(&conn);
         self.line().connections.fetch_sub(1, Ordering::Relaxed);
-        self.shared.connections.fetch_sub(1, Ordering::Relaxed);
+        self.shared.connections.fetch_sub(1, Ordering::SeqCst);
         if let Some(envelope) = farewell {
             self.gone.borrow_mut().push_back(envelope);
             self.flush_gone();
@@ -239,16 +239,18 @@ impl Core {
     /// Keeps a new connection, or hands it to the core that has fewest.
     fn welcome(self: &Rc<Self>, fd: OwnedFd) {
         count(&self.shared.counters.accepted);
-        let total = self.shared.connections.fetch_add(1, Ordering::Relaxed);
+        let total = self.shared.connections.fetch_add(1, Ordering::SeqCst);
         if total >= self.shared.max_connections {
-            self.shared.connections.fetch_sub(1, Ordering::Relaxed);
+            self.shared.connections.fetch_sub(1, Ordering::SeqCst);
             count(&self.shared.counters.refused_connections);
             return;
         }
         let cores = &self.shared.cores;
         let own = self.line().connections.load(Ordering::Relaxed);
         let mean = total as f64 / cores.len() as f64;
-        if own as f64 > mean * BALANCE_RATIO + BALANCE_SLACK {
+        let crowded = own as f64 > mean * BALANCE_RATIO + BALANCE_SLACK;
+        // Once the process stops, another core may end: see `Shared::is_over`.
+        if crowded && !self.shared.is_stopping() {
             let load = |line: &&CoreLine| line.connections.load(Ordering::Relaxed);
             if let Some(other) = cores.iter().min_by_key(load) {
                 match other.incoming.push(fd) {

@@ -93,14 +93,23 @@ impl CoreLine {
 impl Shared {
     /// Tells every core that the process is to stop.
     pub(super) fn stop(&self) {
-        self.stopping.store(true, Ordering::Release);
+        self.stopping.store(true, Ordering::SeqCst);
         for core in &self.cores {
             core.waker.wake();
         }
     }
 
     pub(super) fn is_stopping(&self) -> bool {
-        self.stopping.load(Ordering::Acquire)
+        self.stopping.load(Ordering::SeqCst)
+    }
+
+    /// Whether the process stops and no core has a connection, or one on its way to it.
+    ///
+    /// An acceptor counts a connection before it looks whether the process stops, and hands it to
+    /// another core only if not. In the one order of all these, who sees no connection here will
+    /// never be handed one.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_stopping() && self.connections.load(Ordering::SeqCst) == 0
     }
 
     /// Bytes that all connections keep between turns.
