@@ -53,8 +53,10 @@ fn stop_right_after_the_boot_line_ends_with_0() {
 fn requests_in_flight_are_answered_or_their_connection_is_closed() {
     let mut server = Server::start();
     let address = server.address;
+    let (under_way, all) = std::sync::mpsc::channel();
     let clients: Vec<_> = (0..8)
         .map(|client| {
+            let under_way = under_way.clone();
             thread::spawn(move || {
                 let (name, addr) = (format!("b{client}"), format!("10.0.0.{client}:10911"));
                 let broker = Broker {
@@ -62,7 +64,6 @@ fn requests_in_flight_are_answered_or_their_connection_is_closed() {
                     addr: &addr,
                 };
                 let mut peer = Peer::connect(address);
-                let mut answered = 0;
                 for counter in 0.. {
                     let mut request = broker.register(counter, &["t", "u"]);
                     request.opaque = i32::try_from(counter).unwrap();
@@ -73,9 +74,10 @@ fn requests_in_flight_are_answered_or_their_connection_is_closed() {
                         Some(answer) => assert_eq!(answer, (request.opaque, accepted())),
                         None => break,
                     }
-                    answered += 1;
+                    if counter == 50 {
+                        under_way.send(()).unwrap();
+                    }
                 }
-                assert!(answered > 0);
                 // Not a time-out: the connection has ended.
                 assert_eq!(
                     peer.end(Duration::from_millis(100)),
@@ -84,7 +86,8 @@ fn requests_in_flight_are_answered_or_their_connection_is_closed() {
             })
         })
         .collect();
-    thread::sleep(Duration::from_millis(200));
+    drop(under_way);
+    assert_eq!(all.iter().take(clients.len()).count(), clients.len());
     server.signal("TERM");
     assert_eq!(server.wait_for_end(QUICK).code(), Some(0));
     clients
