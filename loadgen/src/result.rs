@@ -173,7 +173,7 @@ pub struct Tool {
 pub struct Server {
     /// CPU seconds.
     pub cpu_s: f64,
-    /// CPU microseconds for each request, one-ways included.
+    /// CPU microseconds for each request, one-ways included; 0 if the tool looked at the wrong time.
     pub cpu_us_per_request: f64,
     /// Largest resident memory.
     pub rss_bytes: u64,

@@ -112,8 +112,8 @@ struct Watch<'a> {
     setup: Nanos,
     last_sample: Option<ProcessSample>,
     server: Option<Server>,
-    at_begin: Option<ProcessSample>,
-    at_end: Option<ProcessSample>,
+    at_begin: Option<(Nanos, ProcessSample)>,
+    at_end: Option<(Nanos, ProcessSample)>,
 }
 
 impl<'a> Watch<'a> {
@@ -169,10 +169,10 @@ impl<'a> Watch<'a> {
         while running > 0 {
             let now = self.run.clock.now();
             if self.at_begin.is_none() && now >= begin {
-                self.at_begin = self.sample();
+                self.at_begin = self.sample().map(|sample| (now, sample));
             }
             if self.at_end.is_none() && now >= end {
-                self.at_end = self.sample();
+                self.at_end = self.sample().map(|sample| (now, sample));
             }
             if now >= self.line_at + LINE {
                 self.end_second(now);
@@ -290,12 +290,18 @@ impl<'a> Watch<'a> {
         let seconds = |nanos: Nanos| nanos as f64 / NANOS_A_SECOND;
         let window_s = seconds(phases.end - phases.measure_from);
         let requests: u64 = self.sum.ops.iter().map(|op| op.sent).sum();
-        if let (Some(server), Some(before), Some(after)) =
+        if let (Some(server), Some((from, before)), Some((until, after))) =
             (&mut self.server, self.at_begin, self.at_end)
         {
             let used = cpu_between(&before, &after);
+            let watched_s = seconds(until - from);
             server.cpu_s = round(seconds(used));
-            server.cpu_us_per_request = round(used as f64 / 1e3 / requests.max(1) as f64);
+            // This thread may have looked a little late, and the requests are those of the window.
+            // Much too late, and nothing is known.
+            if (until - from) * 2 >= phases.end - phases.measure_from {
+                let in_window = used as f64 / 1e3 * window_s / watched_s;
+                server.cpu_us_per_request = round(in_window / requests.max(1) as f64);
+            }
         }
         let is_stormy = phases.storm_from < phases.end;
         let within = |at: Nanos| round(seconds(at.saturating_sub(phases.measure_from)));

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::check::Fault;
 use crate::config::Config;
+use crate::op::Op;
 use crate::record::Interval;
 
 /// Of so many requests one may be late or refused for overload before the server counts as
@@ -103,6 +104,11 @@ pub fn judge(config: &Config, sum: &Interval) -> Judgement {
         .filter(|fault| !fault.is_wrong())
         .map(count)
         .sum();
+    if config.closed && config.clients > 0 && sum.ops[Op::Route.index()].sent == 0 && slow == 0 {
+        // As when the host stops for longer than the measured time.
+        let reason = "no route read was sent in the measured time".to_owned();
+        against(Verdict::ToolLate, reason);
+    }
     if slow > all.sent / SATURATED_ONE_IN {
         let reason = format!(
             "{} late, {} unanswered, {} refused for overload",
@@ -120,7 +126,6 @@ mod tests {
     use super::*;
     use crate::check::Finding;
     use crate::config::RunArgs;
-    use crate::op::Op;
 
     fn interval(requests: u64, own_us: u64, service_us: u64) -> Interval {
         let mut interval = Interval::default();
@@ -163,6 +168,19 @@ mod tests {
         assert_eq!(verdict(&sum), Verdict::Ok);
         sum.fault(Finding::new(Fault::Unanswered, "x"));
         assert_eq!(verdict(&sum), Verdict::ServerSaturated);
+    }
+
+    #[test]
+    fn a_closed_loop_that_stood_still_measured_nothing() {
+        let mut config = Config::resolve(&RunArgs::default(), 2);
+        config.closed = true;
+        assert_eq!(judge(&config, &interval(1, 0, 300)).verdict, Verdict::Ok);
+        let mut idle = interval(0, 0, 300);
+        assert_eq!(judge(&config, &idle).verdict, Verdict::ToolLate);
+        idle.fault(Finding::new(Fault::Unanswered, "x"));
+        assert_eq!(judge(&config, &idle).verdict, Verdict::ServerSaturated);
+        config.closed = false;
+        assert_eq!(judge(&config, &interval(0, 0, 300)).verdict, Verdict::Ok);
     }
 
     #[test]
