@@ -47,6 +47,22 @@ pub fn sample(pid: u32) -> Option<ProcessSample> {
     })
 }
 
+/// The processes of a group, by its number.
+#[must_use]
+pub fn process_group(group: u32) -> Vec<u32> {
+    let number = |entry: fs::DirEntry| entry.file_name().to_str()?.parse().ok();
+    let is_member = |pid: &u32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        // The name in parentheses may contain blanks; state, parent and group follow it.
+        let of = stat
+            .rsplit_once(')')
+            .and_then(|(_, rest)| rest.split_ascii_whitespace().nth(2));
+        of.and_then(|of| of.parse().ok()) == Some(group)
+    };
+    let all = fs::read_dir("/proc").into_iter().flatten().flatten();
+    all.filter_map(number).filter(is_member).collect()
+}
+
 /// Facts that explain why two runs of one plan differ.
 #[must_use]
 pub fn facts() -> Vec<(&'static str, String)> {

@@ -8,6 +8,7 @@
 //!                     |                                             |
 //!                     v seconds                                     v faults
 //!                   record --> run --> verdict, summary, result (JSON), hlog, plot (SVG)
+//!
 //! ```
 //!
 //! What it promises:
@@ -24,6 +25,8 @@ pub mod actor;
 pub mod board;
 pub mod check;
 pub mod clock;
+pub mod compare;
+pub mod condition;
 pub mod config;
 pub mod drive;
 pub mod encode;
@@ -31,6 +34,7 @@ pub mod hlog;
 pub mod host;
 pub mod inbound;
 pub mod json;
+pub mod metric;
 pub mod node;
 pub mod op;
 pub mod plan;
@@ -42,6 +46,7 @@ pub mod rng;
 pub mod run;
 pub mod schedule;
 pub mod self_test;
+pub mod server;
 pub mod summary;
 pub mod svg;
 pub mod topology;

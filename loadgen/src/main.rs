@@ -1,12 +1,14 @@
 //! The load generator: thousands of RocketMQ brokers and clients against one NameServer.
 //!
 //! Exit codes: 0 ok, 1 the run could not take place, 2 wrong flags, 3 the tool was late,
-//! 4 the server gave wrong answers, 5 the server was saturated.
+//! 4 the server gave wrong answers, 5 the server was saturated, 6 a comparison failed by its
+//! `--fail-if`, 128 and the number of a signal that ended it.
 
 use std::path::{Path, PathBuf};
 use std::process::exit;
 
 use clap::{Parser, Subcommand};
+use loadgen::compare::{CompareArgs, compare};
 use loadgen::config::{Config, RunArgs};
 use loadgen::plot::{self, plot};
 use loadgen::result::RunResult;
@@ -44,6 +46,8 @@ enum Command {
         #[arg(long, default_value = "105 route")]
         op: String,
     },
+    /// Compare two servers, or stored runs of them: paired ratios with intervals, and a verdict
+    Compare(Box<CompareArgs>),
     /// Measure the tool itself against a NameServer in its own thread, without sockets
     SelfTest {
         #[command(flatten)]
@@ -73,6 +77,7 @@ fn main() {
     let cli = Cli::parse();
     match cli.command {
         Some(Command::Plot { results, out, op }) => exit(finish(draw(&results, &out, &op))),
+        Some(Command::Compare(args)) => exit(compare(&args)),
         Some(Command::SelfTest { run }) => exit(finish(self_test(resolve(&run)))),
         None => {}
     }

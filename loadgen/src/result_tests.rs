@@ -67,7 +67,7 @@ pub(crate) fn example() -> RunResult {
 }
 
 /// Every path of a value with the kind of what stands there; items of arrays are alike.
-fn schema(path: &str, value: &Value, out: &mut Vec<String>) {
+pub(crate) fn schema(path: &str, value: &Value, out: &mut Vec<String>) {
     match value {
         Value::Object(map) if path.ends_with("host") || path.ends_with("clocks") => {
             out.push(format!("{path} map of {}", map.len()));

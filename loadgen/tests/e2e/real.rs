@@ -59,7 +59,7 @@ fn free_addr() -> SocketAddr {
 
 /// The binary of this build, made if it is missing or old: cargo builds no binaries of other
 /// packages for a test.
-fn binary() -> &'static Path {
+pub(crate) fn binary() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
     BINARY.get_or_init(|| {
         let own = Path::new(env!("CARGO_BIN_EXE_loadgen"));
