@@ -9,6 +9,7 @@
 //!                     v seconds                                     v faults
 //!                   record --> run --> verdict, summary, result (JSON), hlog, plot (SVG)
 //!
+//! many runs: compare (two servers, or kept results), find_max (the highest rate)
 //! ```
 //!
 //! What it promises:
@@ -30,6 +31,7 @@ pub mod condition;
 pub mod config;
 pub mod drive;
 pub mod encode;
+pub mod find_max;
 pub mod hlog;
 pub mod host;
 pub mod inbound;

@@ -2,7 +2,7 @@
 //!
 //! Exit codes: 0 ok, 1 the run could not take place, 2 wrong flags, 3 the tool was late,
 //! 4 the server gave wrong answers, 5 the server was saturated, 6 a comparison failed by its
-//! `--fail-if`, 128 and the number of a signal that ended it.
+//! `--fail-if` or no rate meets an objective, 128 and the number of a signal that ended it.
 
 use std::path::{Path, PathBuf};
 use std::process::exit;
@@ -10,6 +10,7 @@ use std::process::exit;
 use clap::{Parser, Subcommand};
 use loadgen::compare::{CompareArgs, compare};
 use loadgen::config::{Config, RunArgs};
+use loadgen::find_max::{FindMaxArgs, find_max};
 use loadgen::plot::{self, plot};
 use loadgen::result::RunResult;
 use loadgen::run::{Outputs, run};
@@ -48,6 +49,8 @@ enum Command {
     },
     /// Compare two servers, or stored runs of them: paired ratios with intervals, and a verdict
     Compare(Box<CompareArgs>),
+    /// Find the highest rate of route reads that a server sustains under an objective
+    FindMax(Box<FindMaxArgs>),
     /// Measure the tool itself against a NameServer in its own thread, without sockets
     SelfTest {
         #[command(flatten)]
@@ -78,6 +81,7 @@ fn main() {
     match cli.command {
         Some(Command::Plot { results, out, op }) => exit(finish(draw(&results, &out, &op))),
         Some(Command::Compare(args)) => exit(compare(&args)),
+        Some(Command::FindMax(args)) => exit(find_max(&args)),
         Some(Command::SelfTest { run }) => exit(finish(self_test(resolve(&run)))),
         None => {}
     }

@@ -5,6 +5,7 @@
 mod compare;
 mod faults;
 mod faulty;
+mod find_max;
 mod real;
 mod scenarios;
 mod tool;
