@@ -76,17 +76,21 @@ fn expected() -> Answer {
 
 /// What a server that sends this would be told.
 fn verdict(name: &str, header: &str, body: &str) -> Result<(), String> {
-    let mut frame = (4 + header.len() as u32 + body.len() as u32)
-        .to_be_bytes()
-        .to_vec();
-    frame.extend((header.len() as u32).to_be_bytes());
-    frame.extend(header.bytes().chain(body.bytes()));
     let dialect = Dialect::V5_3_3;
-    let (opaque, answer) = read_any(&frame, name == "Java", dialect)?;
+    let (opaque, answer) = read_any(&frame(0, header.as_bytes(), body), name == "Java", dialect)?;
     if opaque != 7 {
         return Err(format!("opaque {opaque}"));
     }
     check(name, &Request::new(105), &expected(), &answer, dialect)
+}
+
+fn frame(kind: u8, header: &[u8], body: &str) -> Vec<u8> {
+    let mut frame = (4 + header.len() as u32 + body.len() as u32)
+        .to_be_bytes()
+        .to_vec();
+    frame.extend((u32::from(kind) << 24 | header.len() as u32).to_be_bytes());
+    frame.extend(header.iter().copied().chain(body.bytes()));
+    frame
 }
 
 #[test]
@@ -155,4 +159,54 @@ fn an_exception_is_compared_by_its_code() {
     assert!(judge(&Answer::failure(17, "x")).is_err());
     assert!(judge(&exception.clone().ext(&[])).is_err());
     assert!(judge(&exception.body("x")).is_err());
+}
+
+/// What 4.9.4 is expected to say in 5.3.3's words, with the body it says it with.
+const OLD: [(i32, &str, &str); 3] = [
+    (
+        105,
+        r#"{"brokerDatas":[{"brokerAddrs":{0:"a:1"},"brokerName":"x","cluster":"C","enableActingMaster":false}],"filterServerTable":{},"queueDatas":[]}"#,
+        r#"{"brokerDatas":[{"brokerAddrs":{0:"a:1"},"brokerName":"x","cluster":"C"}],"filterServerTable":{},"queueDatas":[]}"#,
+    ),
+    (
+        322,
+        r#"{"counter":1,"stateVersion":0,"timestamp":1000}"#,
+        r#"{"counter":1,"timestamp":1000}"#,
+    ),
+    (
+        219,
+        r#"{"table":{"\"stateVersion\":0,":"1"}}"#,
+        r#"{"table":{"\"stateVersion\":0,":"1"}}"#,
+    ),
+];
+
+#[test]
+fn an_answer_of_4_9_is_in_its_own_words() {
+    let dialect = Dialect::V4_9_4;
+    let judge = |code, expected: &Answer, frame: &[u8]| {
+        let (opaque, answer) = read_any(frame, true, dialect)?;
+        assert_eq!(opaque, 7);
+        check("Java", &Request::new(code), expected, &answer, dialect)
+    };
+    let header = |version| {
+        format!(
+            r#"{{"code":0,"flag":1,"language":"JAVA","opaque":7,"serializeTypeCurrentRPC":"JSON","version":{version}}}"#
+        )
+    };
+    // code, language, version, opaque, flag, no remark, no map
+    let binary = b"\0\0\0\x01\x91\0\0\0\x07\0\0\0\x01\0\0\0\0\0\0\0\0";
+    for (code, new, old) in OLD {
+        let expected = Answer::success().body(new);
+        let frame = |version| frame(0, header(version).as_bytes(), old);
+        assert_eq!(judge(code, &expected, &frame(401)), Ok(()), "{old}");
+        assert!(judge(code, &expected, &frame(479)).is_err(), "{old}");
+        assert_eq!(judge(code, &expected, &self::frame(1, binary, old)), Ok(()));
+        if new != old {
+            let new = self::frame(0, header(401).as_bytes(), new);
+            assert!(judge(code, &expected, &new).is_err(), "{old}");
+        }
+    }
+    let miss = |link: &str| Answer::failure(17, &format!("x\nSee {link} for further details."));
+    let said = dialect.says(miss("https://rocketmq.apache.org/docs/bestPractice/06FAQ"));
+    assert_eq!(said, miss("http://rocketmq.apache.org/docs/faq/"));
 }

@@ -6,14 +6,13 @@
 use std::collections::BTreeMap;
 
 use super::query::Route;
-use super::{Conn, Group, Member, Oracle, Queue, key};
+use super::{Conn, Group, Member, Oracle, Queue, Rule, key};
 use crate::support::request::Request;
 
 /// Stands for an address that a request lacks.
 pub(super) const NULL: &str = "\0null";
-/// Buckets of the live table, of the broker table, and of a small `HashMap`.
+/// Buckets of the live table, and of a small `HashMap`.
 const LIVE_BUCKETS: u32 = 512;
-const BROKER_BUCKETS: u32 = 256;
 const SMALL_BUCKETS: u32 = 16;
 
 /// `UnRegisterBrokerRequestHeader`.
@@ -111,7 +110,9 @@ impl Oracle {
             }
         }
         // a loser of S6 has lost its live entry, but not its filter servers
-        for (cluster, addr) in self.live.keys().chain(self.filters.keys()) {
+        let table = self.java.has(Rule::FilterServers).then_some(&self.filters);
+        let filters = table.into_iter().flat_map(BTreeMap::keys);
+        for (cluster, addr) in self.live.keys().chain(filters) {
             requests.push(who(104, cluster, "-", addr, 0));
         }
         requests
@@ -159,7 +160,7 @@ impl Oracle {
             .iter()
             .filter(|(_, group)| group.cluster == *cluster)
             .filter_map(|(name, group)| Some((name, group, holder(group)?)))
-            .min_by_key(|(name, group, _)| (bucket(name, BROKER_BUCKETS), group.born));
+            .min_by_key(|(name, group, _)| (bucket(name, self.broker_buckets()), group.born));
         if let Some((name, _, id)) = found {
             let req = Unregister {
                 cluster: Some(cluster.clone()),
@@ -208,7 +209,7 @@ impl Oracle {
             .groups
             .iter()
             .filter(|(_, group)| !group.members.is_empty())
-            .min_by_key(|(name, group)| (bucket(name, BROKER_BUCKETS), group.born))?
+            .min_by_key(|(name, group)| (bucket(name, self.broker_buckets()), group.born))?
             .1;
         let place = |id: i64| (id as u32 ^ (id >> 32) as u32) & (SMALL_BUCKETS - 1);
         let first: Option<(&i64, &Member)> = group

@@ -9,6 +9,7 @@
 
 mod java;
 mod json;
+mod old;
 mod query;
 mod register;
 mod rules;
@@ -88,6 +89,8 @@ pub(crate) struct Oracle {
     notifications: Vec<Notification>,
     /// In which of the rules it follows Java.
     java: Rules,
+    /// Java is 4.9.4.
+    old: bool,
     /// Java's filter server table; ours is part of the live entries.
     filters: BTreeMap<(String, String), Vec<String>>,
     /// Java has a null in its tables, which is not modelled.

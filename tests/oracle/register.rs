@@ -9,8 +9,8 @@ use crate::support::request::{
 
 /// What a 103 says besides who speaks.
 #[derive(Debug)]
-struct Registration {
-    topics: Vec<TopicSpec>,
+pub(super) struct Registration {
+    pub(super) topics: Vec<TopicSpec>,
     version: Option<DataVersion>,
     mappings: Vec<(String, MappingSpec)>,
     filters: FilterSpec,
@@ -190,7 +190,7 @@ impl Oracle {
     }
 
     /// `isBrokerTopicConfigChanged`.
-    fn version_changed(&self, who: &Identity, what: &Registration) -> bool {
+    pub(super) fn version_changed(&self, who: &Identity, what: &Registration) -> bool {
         let stored = self
             .live
             .get(&key(&who.cluster, &who.addr))
@@ -293,7 +293,7 @@ impl Oracle {
 
 /// The request as the handler sees it; none when the body cannot be decoded, or when the
 /// version is negative, which no `MQVersion` has.
-fn read(req: &Request, now: i64, null: bool) -> Option<Registration> {
+pub(super) fn read(req: &Request, now: i64, null: bool) -> Option<Registration> {
     if req.version < 0 {
         return None;
     }
