@@ -341,11 +341,11 @@ fn chosen_topics(
 }
 
 fn run(header: &Header<'_>, kind: BodyKind, snapshot: &std::sync::Arc<Snapshot>) -> Next {
-    Next::Run(Job::Body(BodyJob {
-        opaque: header.opaque,
+    Next::Run(Job::Body(BodyJob::new(
+        header.opaque,
         kind,
-        snapshot: snapshot.clone(),
-    }))
+        snapshot.clone(),
+    )))
 }
 
 fn unregistration(ext: &ExtFields<'_>) -> Unregistration {

@@ -141,7 +141,7 @@ impl Job {
             }
             Self::Body(job) => {
                 let body = job.make(pace).await;
-                Done::Body(job, body)
+                job.done(body)
             }
         }
     }
@@ -179,7 +179,31 @@ impl RegisterJob {
 }
 
 impl BodyJob {
-    async fn make(&self, pace: &Pace) -> Bytes {
+    pub(crate) fn new(opaque: i32, kind: BodyKind, snapshot: Arc<Snapshot>) -> Self {
+        Self {
+            opaque,
+            kind,
+            snapshot,
+        }
+    }
+
+    /// Takes a newer snapshot than the one that the request met, which is as right an answer.
+    pub fn renew(&mut self, snapshot: Arc<Snapshot>) {
+        self.snapshot = snapshot;
+    }
+
+    /// Whether both would make the same from the same snapshot.
+    pub fn asks_for_same(&self, other: &Self) -> bool {
+        self.kind == other.kind
+    }
+
+    /// What came of it: `body`, made by this job or by one that asked for the same.
+    pub fn done(self, body: Bytes) -> Done {
+        Done::Body(self, body)
+    }
+
+    /// Makes the body, or takes it from who has made it.
+    pub async fn make(&self, pace: &Pace) -> Bytes {
         let snapshot = &*self.snapshot;
         // Another request may have made it while this one waited for its turn.
         let shared = self.kind.shared(snapshot);

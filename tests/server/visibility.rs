@@ -150,3 +150,37 @@ fn answers_under_a_writer_are_never_older_than_what_was_acknowledged() {
         done.store(true, Ordering::Relaxed);
     });
 }
+
+/// Made in slices, and one for all who ask while the one before is being made.
+#[test]
+fn lists_that_many_ask_for_are_never_older_than_what_was_acknowledged() {
+    let server = Server::start();
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for code in [106, 106, 106, 206, 206, 206] {
+            let (server, done) = (&server, &done);
+            scope.spawn(move || {
+                let mut reader = server.connect();
+                while !done.load(Ordering::Relaxed) {
+                    assert_eq!(reader.ask(&Request::new(code)).code, 0);
+                }
+            });
+        }
+        let (mut writer, mut reader) = (server.connect(), server.connect());
+        for round in 0..300 {
+            let (name, addr) = (format!("b-{round}-"), format!("10.0.0.1:{}", 1000 + round));
+            let topic = format!("t-{round}-");
+            let broker = Broker {
+                name: &name,
+                addr: &addr,
+            };
+            assert_eq!(writer.ask(&broker.register(1, &["t", &topic])), accepted());
+            for (code, wanted) in [(106, &name), (206, &topic)] {
+                let body = reader.ask(&Request::new(code)).body.unwrap();
+                let text = String::from_utf8(body).unwrap();
+                assert!(text.contains(wanted.as_str()), "{code} in round {round}");
+            }
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+}
