@@ -50,15 +50,18 @@ impl Dialect {
 
     /// Makes the request one that this release reads as 5.3.3 does; false if there is none.
     /// 5.5.0 refuses bare integer keys in what it does not know: the mappings of a sender that is
-    /// older than mappings. It also refuses a body of blanks, and an array with a blank.
+    /// older than mappings. It also refuses a body of blanks, or an empty array, for an object.
     pub(crate) fn adapt(self, req: &mut Request) -> bool {
         match self {
             Self::V4_9_4 => old::adapt(req),
             Self::V5_3_3 => true,
             Self::V5_5_0 => {
                 let bare = matches!(&req.body, Body::Register(spec) if !spec.mappings.is_empty());
-                let blanks = matches!(&req.body, Body::Raw(text) if text.starts_with(b" ") || text == b"[ ]");
-                !blanks && (req.version >= 37 || !bare)
+                let nothing = matches!(
+                    &req.body,
+                    Body::Raw(text) if text.starts_with(b" ") || text == b"[]" || text == b"[ ]"
+                );
+                !nothing && (req.version >= 37 || !bare)
             }
         }
     }
