@@ -115,9 +115,9 @@ fn a_zone_that_closes_is_seen_to_go_and_to_come_back() {
 fn a_zone_that_falls_silent_expires() {
     let words = [
         "--lose=30%",
-        "--heartbeat-timeout=2s",
+        "--heartbeat-timeout=4s",
         "--lose-after=500ms",
-        "--duration=11s",
+        "--duration=13s",
         "--watch=50ms",
     ];
     let result = passes("zone-silence", &words);
