@@ -223,6 +223,19 @@ pub struct RunArgs {
     pub check_share: Option<u32>,
 }
 
+impl RunArgs {
+    /// These flags, short where they say nothing: for one run of many, which together say more than
+    /// few long ones.
+    #[must_use]
+    pub fn as_one_of_many(&self) -> Self {
+        Self {
+            warmup: self.warmup.or(Some(Duration::from_secs(2))),
+            duration: self.duration.or(Some(Duration::from_secs(5))),
+            ..self.clone()
+        }
+    }
+}
+
 impl Config {
     /// The flags given, over those of the scenario, over the defaults.
     #[must_use]

@@ -19,7 +19,6 @@ pub mod stats;
 pub mod stored;
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::Args;
 
@@ -36,9 +35,6 @@ use crate::units::parse_share;
 
 /// The exit code of a comparison that `--fail-if` made fail.
 pub const FAILED: i32 = 6;
-/// Of each run of a comparison, unless told otherwise: many short ones say more than few long ones.
-const WARMUP: Duration = Duration::from_secs(2);
-const DURATION: Duration = Duration::from_secs(5);
 
 /// `loadgen compare`
 #[derive(Args, Clone, Debug)]
@@ -202,9 +198,7 @@ fn setting(args: &CompareArgs, a: &Target, b: &Target) -> Result<(Setting, Vec<u
     if args.run.addr.is_some() {
         return Err("--a and --b say where the servers are, not --addr".to_owned());
     }
-    let mut run = args.run.clone();
-    run.warmup.get_or_insert(WARMUP);
-    run.duration.get_or_insert(DURATION);
+    let run = args.run.as_one_of_many();
     let cpus = namesrv::rt::usable_cpus().map_err(|error| error.to_string())?;
     let config = Config::resolve(&run, cpus.len());
     let (server_cpus, tool_cpus) = share(&cpus, config.cores, &args.server_cpus)?;

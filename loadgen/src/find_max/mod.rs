@@ -11,7 +11,6 @@ pub mod search;
 
 use std::fmt::Write;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::Args;
 use serde::{Deserialize, Serialize};
@@ -35,9 +34,6 @@ pub const FORMAT: &str = "loadgen-find-max";
 pub const VERSION: u32 = 1;
 /// The exit code when no rate meets the objective.
 pub const NO_RATE: i32 = 6;
-/// Of each try, unless told otherwise.
-const WARMUP: Duration = Duration::from_secs(2);
-const DURATION: Duration = Duration::from_secs(5);
 /// Below this part of the first rate the search gives up.
 const FLOOR: f64 = 1.0 / 64.0;
 
@@ -186,9 +182,7 @@ struct Hunt<'a> {
 
 impl<'a> Hunt<'a> {
     fn new(args: &'a FindMaxArgs) -> Result<Self, Stop> {
-        let mut run = args.run.clone();
-        run.warmup.get_or_insert(WARMUP);
-        run.duration.get_or_insert(DURATION);
+        let run = args.run.as_one_of_many();
         if run.rate.is_some() || run.closed {
             return Err(Stop::Failed(
                 "find-max sets the rate of an open loop itself".to_owned(),
