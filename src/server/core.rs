@@ -103,6 +103,9 @@ impl Core {
         let core = Rc::clone(&self);
         rt::spawn(Queue::Urgent, core.events(), die("the event task"));
         let core = Rc::clone(&self);
+        let beat = async move { core.line().beat.keep().await };
+        rt::spawn(Queue::Urgent, beat, die("the beat"));
+        let core = Rc::clone(&self);
         rt::spawn(Queue::Background, core.parse_jobs(), die("the parser"));
         let core = Rc::clone(&self);
         rt::spawn(Queue::Background, core.body_jobs(), die("the body maker"));

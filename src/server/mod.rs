@@ -21,6 +21,7 @@ mod shared;
 mod slices;
 mod start;
 mod unsent;
+mod watch;
 mod writer;
 
 use std::process::exit;

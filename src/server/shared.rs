@@ -13,6 +13,7 @@ use crossbeam::utils::CachePadded;
 use super::clock::Clock;
 use super::cluster_test::Questions;
 use super::mailbox::{InboxSender, Mailbox};
+use super::watch::Beat;
 use crate::route::command::{Envelope, Origin, Outcome};
 use crate::route::snapshot::Snapshot;
 use crate::session::elsewhere::Asked;
@@ -31,6 +32,8 @@ pub(super) struct Shared {
     pub(super) published: Arc<ArcSwap<Snapshot>>,
     /// To the writer.
     pub(super) mailbox: Mailbox<Envelope>,
+    /// Shows that the writer goes on.
+    pub(super) writer_beat: Beat,
     /// To each core.
     pub(super) cores: Vec<CoreLine>,
     /// Connections that may exist at once.
@@ -70,6 +73,8 @@ pub(super) struct CoreLine {
     pub(super) kept_bytes: CachePadded<AtomicUsize>,
     /// Frames of the core that wait for a permit.
     pub(super) permit_waiters: AtomicUsize,
+    /// Shows that the core goes on.
+    pub(super) beat: Beat,
 }
 
 /// Sockets on their way to another core; more are kept where they were accepted.
@@ -86,6 +91,7 @@ impl CoreLine {
             connections: CachePadded::default(),
             kept_bytes: CachePadded::default(),
             permit_waiters: AtomicUsize::new(0),
+            beat: Beat::default(),
         }
     }
 }

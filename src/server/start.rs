@@ -24,6 +24,7 @@ use super::mailbox::{Inbox, MailboxReader, inbox, mailbox};
 use super::notify::{NOTICE_PLACES, Notifier, send_notices};
 use super::persist::Persist;
 use super::shared::{Answer, Budget, CoreLine, Counters, Shared, SharedRef};
+use super::watch::{self, Beat};
 use super::writer::Writer;
 use crate::route::command::{Envelope, MinBrokerIdNotice};
 use crate::route::kv::Kv;
@@ -337,6 +338,7 @@ pub(super) fn start(
         );
         handles.push(started.map_err(|e| format!("core on CPU {cpu} cannot start: {e}"))?);
     }
+    watch::start(&shared).map_err(|error| format!("no thread for the watch: {error}"))?;
     Ok((shared, handles))
 }
 
@@ -426,6 +428,7 @@ fn make_parts(plan: &Plan, checked: &Checked) -> Result<Parts, String> {
         clock: Clock::start(),
         published: Arc::new(ArcSwap::from_pointee(table.snapshot())),
         mailbox: sender,
+        writer_beat: Beat::default(),
         cores: lines,
         max_connections: checked.max_connections,
         connections: AtomicUsize::new(0),

@@ -17,6 +17,7 @@ use super::notify::Notifier;
 use super::persist::Persist;
 use super::shared::{Answer, SharedRef};
 use super::slices::in_slices;
+use super::watch::BEAT;
 use crate::route::command::{Command, Effects, Envelope};
 use crate::route::snapshot::Snapshot;
 use crate::route::table::Table;
@@ -43,7 +44,12 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Runs for ever.
-    pub(super) async fn run(mut self) {
+    pub(super) async fn run(self) {
+        let shared = Arc::clone(&self.shared);
+        shared.writer_beat.of(self.work()).await;
+    }
+
+    async fn work(mut self) {
         let mut next_tick = self.shared.clock.mono_ms() + self.tick_ms;
         loop {
             let woken = self.wait(next_tick).await;
@@ -55,7 +61,7 @@ impl Writer {
             match woken {
                 Woken::Command(first) => self.batch(first).await,
                 Woken::Written(written) => self.written(written).await,
-                Woken::Tick => {}
+                Woken::Time => {}
             }
             self.free_retired();
         }
@@ -63,7 +69,7 @@ impl Writer {
 
     async fn wait(&mut self, next_tick: u64) -> Woken {
         let left = next_tick.saturating_sub(self.shared.clock.mono_ms());
-        let mut timer = pin!(rt::sleep(Duration::from_millis(left)));
+        let mut timer = pin!(rt::sleep(Duration::from_millis(left).min(BEAT)));
         let (mailbox, written) = (&mut self.mailbox, &mut self.persist.files.written);
         poll_fn(|cx| {
             if let Poll::Ready(written) = written.poll_pop(cx) {
@@ -72,7 +78,7 @@ impl Writer {
             if let Poll::Ready(envelope) = mailbox.poll_pop(cx) {
                 return Poll::Ready(Woken::Command(envelope));
             }
-            timer.as_mut().poll(cx).map(|()| Woken::Tick)
+            timer.as_mut().poll(cx).map(|()| Woken::Time)
         })
         .await
     }
@@ -177,7 +183,8 @@ impl Writer {
 enum Woken {
     Command(Envelope),
     Written(Written),
-    Tick,
+    /// Time for the tick, or for a beat.
+    Time,
 }
 
 /// What a command holds of the budget for commands on their way.

@@ -27,6 +27,7 @@ mod requests;
 mod settings;
 mod start;
 mod stop;
+mod stuck;
 #[path = "../support/mod.rs"]
 mod support;
 mod visibility;
