@@ -18,8 +18,13 @@ const TOPICS: usize = 1000;
 
 pub(super) fn gates() {
     header();
-    parse("json", RegisterForm::V5);
-    parse("zlib", RegisterForm::Zlib);
+    let json = registration(RegisterForm::V5).body_bytes();
+    parse("json", RegisterForm::V5, &json);
+    // As no Java broker writes it, and therefore token by token.
+    let spaced = String::from_utf8_lossy(&json).replace(":{", ": {");
+    parse("tokens", RegisterForm::V5, spaced.as_bytes());
+    let zlib = registration(RegisterForm::Zlib).body_bytes();
+    parse("zlib", RegisterForm::Zlib, &zlib);
     unchanged();
     heartbeat();
 }
@@ -38,13 +43,11 @@ fn header() {
     }
 }
 
-fn parse(kind: &str, form: RegisterForm) {
-    let request = registration(form);
-    let body = request.body_bytes();
+fn parse(kind: &str, form: RegisterForm, body: &[u8]) {
     let input = RegisterInput {
-        version: request.version,
+        version: Request::new(REGISTER).version,
         compressed: form == RegisterForm::Zlib,
-        body: &body,
+        body,
         now_ms: 0,
     };
     let (limits, pace) = (BodyLimits::default(), Pace::default());

@@ -2,11 +2,8 @@
 //!
 //! It reads bytes and checks UTF-8 as it goes, so that nobody has to walk a large body first.
 
-use memchr::memchr2;
-
-use super::super::fastjson::{first_lane, lanes_equal};
 use super::JsonError;
-use super::text::{Text, escape_bytes};
+use super::text::{Text, escape_bytes, find_end};
 
 /// Deepest nesting; Java takes 513 levels inside a header and refuses 1,000.
 pub const MAX_DEPTH: usize = 514;
@@ -18,10 +15,6 @@ const RUN_BYTES: usize = 16 * 1024;
 const WORD_BYTES: usize = 1024;
 
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
-
-/// Strings up to this length are searched eight bytes a step, which beats the set-up of a vector
-/// search; nearly all keys and names are shorter.
-const SHORT_BYTES: usize = 32;
 
 /// What a call of [`Lexer::kind`] found. Commas and colons are checked, not reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -202,6 +195,25 @@ impl<'a> Lexer<'a> {
     #[inline]
     pub fn text(&self) -> Text<'a> {
         self.text
+    }
+
+    /// Between two members of an object, or before the first: the text from the next one on, for
+    /// whoever can tell more quickly what stands there; see [`pass_member`](Self::pass_member).
+    pub fn next_member(&self) -> Option<&'a [u8]> {
+        let rest = self.bytes.get(self.pos..)?;
+        match self.state {
+            _ if !self.in_object || self.comment != Comment::None => None,
+            State::Item => Some(rest),
+            State::After => rest.strip_prefix(b","),
+            _ => None,
+        }
+    }
+
+    /// Goes on with `rest`, which is what follows one correct member, all that was read of
+    /// [`next_member`](Self::next_member).
+    pub fn pass_member(&mut self, rest: &[u8]) {
+        self.pos = self.bytes.len() - rest.len();
+        self.state = State::After;
     }
 
     /// The next token with its text.
@@ -571,26 +583,4 @@ impl<'a> Lexer<'a> {
     fn unexpected(&self) -> JsonError {
         JsonError::Unexpected(self.pos)
     }
-}
-
-/// The first quote or backslash in `from..stop`.
-#[inline]
-fn find_end(bytes: &[u8], from: usize, stop: usize, quote: u8) -> Option<usize> {
-    let bytes = bytes.get(from..stop)?;
-    let (chunks, rest) = bytes[..bytes.len().min(SHORT_BYTES)].as_chunks();
-    for (index, chunk) in chunks.iter().enumerate() {
-        let lanes = u64::from_le_bytes(*chunk);
-        let hits = lanes_equal(lanes, quote) | lanes_equal(lanes, b'\\');
-        if hits != 0 {
-            return Some(from + 8 * index + first_lane(hits));
-        }
-    }
-    let searched = 8 * chunks.len();
-    if rest.len() + searched == bytes.len() {
-        let at = rest
-            .iter()
-            .position(|&byte| byte == quote || byte == b'\\')?;
-        return Some(from + searched + at);
-    }
-    memchr2(quote, b'\\', &bytes[searched..]).map(|at| from + searched + at)
 }

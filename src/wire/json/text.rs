@@ -2,6 +2,14 @@
 
 use std::borrow::Cow;
 
+use memchr::memchr2;
+
+use super::super::fastjson::{first_lane, lanes_equal};
+
+/// Strings up to this length are searched eight bytes a step, which beats the set-up of a vector
+/// search; nearly all keys and names are shorter.
+const SHORT_BYTES: usize = 32;
+
 /// A string between its quotes. Its escapes, and that it is UTF-8, were checked when it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Text<'a> {
@@ -51,6 +59,37 @@ impl<'a> Text<'a> {
             self.raw == other.as_bytes()
         }
     }
+}
+
+/// The string in double quotes, without escapes, at the start of `bytes`.
+#[inline]
+pub fn plain_string(bytes: &[u8]) -> Option<&str> {
+    let bytes = bytes.strip_prefix(b"\"")?;
+    let end = find_end(bytes, 0, bytes.len(), b'"')?;
+    let is_escape = bytes[end] == b'\\';
+    str::from_utf8(&bytes[..end]).ok().filter(|_| !is_escape)
+}
+
+/// The first quote or backslash in `from..stop`.
+#[inline]
+pub(super) fn find_end(bytes: &[u8], from: usize, stop: usize, quote: u8) -> Option<usize> {
+    let bytes = bytes.get(from..stop)?;
+    let (chunks, rest) = bytes[..bytes.len().min(SHORT_BYTES)].as_chunks();
+    for (index, chunk) in chunks.iter().enumerate() {
+        let lanes = u64::from_le_bytes(*chunk);
+        let hits = lanes_equal(lanes, quote) | lanes_equal(lanes, b'\\');
+        if hits != 0 {
+            return Some(from + 8 * index + first_lane(hits));
+        }
+    }
+    let searched = 8 * chunks.len();
+    if rest.len() + searched == bytes.len() {
+        let at = rest
+            .iter()
+            .position(|&byte| byte == quote || byte == b'\\')?;
+        return Some(from + searched + at);
+    }
+    memchr2(quote, b'\\', &bytes[searched..]).map(|at| from + searched + at)
 }
 
 /// Bytes of the escape at the start of `rest`, which begins behind the backslash; `None` when

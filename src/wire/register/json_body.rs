@@ -5,6 +5,7 @@
 
 mod reader;
 mod reference;
+mod usual;
 
 use std::collections::BTreeMap;
 
@@ -16,6 +17,7 @@ use crate::wire::json::{self, JsonError, Kind, Value};
 use crate::wire::model::{DataVersion, QueueShape};
 use crate::wire::pace::Pace;
 use reader::{Reader, field};
+use usual::usual_entry;
 
 /// `$ref`s resolved in one body. Each is looked up by a walk through the body, and Java brokers
 /// have no object that their writer would put twice.
@@ -204,11 +206,7 @@ impl Reader<'_, '_> {
         }
         let mut topics: Vec<TopicConfig> = Vec::new();
         let mut renamed = false;
-        while let Some(key) = self.key().await? {
-            let mut topic = self.topic().await?;
-            if !key.is(&topic.name) {
-                topic.key = Some(self.name(key)?).filter(|key| *key != topic.name);
-            }
+        while let Some(topic) = self.next_topic().await? {
             renamed |= topic.key.is_some();
             if topics
                 .last()
@@ -223,6 +221,32 @@ impl Reader<'_, '_> {
             topics = last_of_each_key(topics, self.source.pace).await;
         }
         Ok(topics)
+    }
+
+    async fn next_topic(&mut self) -> Result<Option<TopicConfig>, BodyError> {
+        if let Some(topic) = self.usual_topic().await {
+            return Ok(Some(topic));
+        }
+        let Some(key) = self.key().await? else {
+            return Ok(None);
+        };
+        let mut topic = self.topic().await?;
+        if !key.is(&topic.name) {
+            topic.key = Some(self.name(key)?).filter(|key| *key != topic.name);
+        }
+        Ok(Some(topic))
+    }
+
+    async fn usual_topic(&mut self) -> Option<TopicConfig> {
+        let text = self.lexer.next_member()?;
+        let entry = usual_entry(text)?;
+        self.source.check_name(entry.name).ok()?;
+        self.pass_member(&text[entry.bytes..]).await;
+        Some(TopicConfig {
+            key: None,
+            name: entry.name.to_owned(),
+            shape: entry.shape,
+        })
     }
 
     async fn topic(&mut self) -> Result<TopicConfig, BodyError> {

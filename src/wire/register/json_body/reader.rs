@@ -9,6 +9,9 @@ use crate::wire::json::{self, JsonError, Kind, Lexer, Text, Value};
 /// Bytes of text after which the work is reported.
 const STEP_BYTES: usize = 512;
 
+/// Bytes that are compared in the time in which one is lexed.
+const COMPARED_PER_UNIT: usize = 8;
+
 /// Longest key that is compared leniently with the names of fields.
 const FIELD_BYTES: usize = 128;
 
@@ -46,6 +49,15 @@ impl<'a, 's> Reader<'a, 's> {
                 return Ok(kind);
             }
         }
+    }
+
+    /// Goes on behind a member that was compared as a whole; see [`Lexer::pass_member`].
+    pub(super) async fn pass_member(&mut self, rest: &[u8]) {
+        let from = self.lexer.position();
+        self.lexer.pass_member(rest);
+        let compared = self.lexer.position() - from;
+        self.paced += compared;
+        self.source.pace.step(compared / COMPARED_PER_UNIT).await;
     }
 
     /// Enters the object that must stand here; false for `null`, and for `""`, which fastjson

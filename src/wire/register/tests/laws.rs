@@ -188,6 +188,11 @@ fn large_bodies_are_read_in_slices() {
     let text = json_body(&body);
     let (result, pauses) = decode_paced(479, false, text.as_bytes(), 4096);
     assert_eq!(result.as_ref(), Ok(&body));
+    assert!((4..8).contains(&pauses), "{pauses}");
+    // token by token
+    let text = text.replace(":{", ": {");
+    let (result, pauses) = decode_paced(479, false, text.as_bytes(), 4096);
+    assert_eq!(result.as_ref(), Ok(&body));
     assert!((35..60).contains(&pauses), "{pauses}");
     let packed = compressed_body(&body, Some("{}"));
     let (result, pauses) = decode_paced(479, true, &packed, 4096);
