@@ -14,7 +14,7 @@ use super::command::{
 };
 use super::group::{Group, Member};
 use super::snapshot::LiveEntry;
-use super::table::{STEP_UNITS, Table};
+use super::table::{CHANGE_UNITS, STEP_UNITS, Table};
 use super::{Name, Now};
 use crate::wire::model::{DataVersion, MASTER_ID, PERM_WRITE};
 use crate::wire::pace::Pace;
@@ -325,14 +325,15 @@ impl Table {
             self.drop_unlisted(r, group, pace).await;
         }
         for topic in &r.body.topics {
+            let mut units = STEP_UNITS;
             if all || self.queues(group, &topic.name).is_none() {
                 let mut queues = topic.shape;
                 if read_only {
                     queues.perm &= !PERM_WRITE;
                 }
-                self.put_queues(group, &topic.name, queues);
+                units = self.put_queues(group, &topic.name, queues);
             }
-            pace.step(STEP_UNITS).await;
+            pace.step(units).await;
         }
         for (topic, mapping) in &r.body.mappings {
             self.put_mapping(group, topic, mapping, all);
@@ -348,10 +349,12 @@ impl Table {
             pace.step(STEP_UNITS).await;
         }
         for topic in self.topics_of(group, pace).await {
+            let mut units = STEP_UNITS;
             if !listed.contains(&*topic) {
                 self.drop_queues(group, &topic);
+                units = CHANGE_UNITS;
             }
-            pace.step(STEP_UNITS).await;
+            pace.step(units).await;
         }
     }
 

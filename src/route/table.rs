@@ -23,8 +23,10 @@ use crate::wire::codes::response::SYSTEM_ERROR;
 use crate::wire::model::QueueShape;
 use crate::wire::pace::Pace;
 
-/// Units of a [`Pace`] for one look-up and change in the tables.
+/// Units of a [`Pace`] for one look-up in the tables that changes nothing.
 pub(super) const STEP_UNITS: usize = 128;
+/// The same for a change, which copies what a published snapshot shares: 2 to 3 µs.
+pub(super) const CHANGE_UNITS: usize = 1024;
 /// A tick that comes later than this means that the machine stood still.
 const STALL_MS: u64 = 1000;
 
@@ -421,14 +423,16 @@ impl Table {
             .map(|shape| shape.queues)
     }
 
-    /// Sets the queues of a topic at a group. An entry that is new moves the group's epoch.
-    pub(super) fn put_queues(&mut self, group: u32, topic: &str, queues: QueueShape) {
+    /// Sets the queues of a topic at a group. An entry that is new moves the group's epoch. Returns
+    /// the work in units of a [`Pace`].
+    pub(super) fn put_queues(&mut self, group: u32, topic: &str, queues: QueueShape) -> usize {
         let Some(name) = self.next.group(group).map(|g| Arc::clone(&g.name)) else {
-            return;
+            return STEP_UNITS;
         };
         let hash = self.next.hash(topic);
         let Some(found) = self.next.topic(topic).cloned() else {
-            return self.new_topic(hash, topic, group, queues);
+            self.new_topic(hash, topic, group, queues);
+            return CHANGE_UNITS;
         };
         match self.pair_place(&found, group, &name) {
             Ok(place) => {
@@ -439,7 +443,7 @@ impl Table {
                     .get(old)
                     .is_some_and(|shape| shape.queues == queues)
                 {
-                    return;
+                    return STEP_UNITS;
                 }
                 let shape = self.use_shape(queues);
                 self.release_shape(old);
@@ -460,6 +464,7 @@ impl Table {
                 self.entry_added(group, id);
             }
         }
+        CHANGE_UNITS
     }
 
     fn new_topic(&mut self, hash: u64, topic: &str, group: u32, queues: QueueShape) {

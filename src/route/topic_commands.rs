@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::Name;
 use super::command::Outcome;
-use super::table::{STEP_UNITS, Table};
+use super::table::{CHANGE_UNITS, STEP_UNITS, Table};
 use super::topic::{Mapping, Mappings};
 use crate::wire::codes::response::SYSTEM_ERROR;
 use crate::wire::model::{PERM_READ, PERM_WRITE, QueueShape};
@@ -45,7 +45,7 @@ impl Table {
             {
                 self.drop_queues(pair.group, topic);
             }
-            pace.step(STEP_UNITS).await;
+            pace.step(CHANGE_UNITS).await;
         }
         Outcome::Done
     }
@@ -74,8 +74,8 @@ impl Table {
             let Some(group) = self.next.group_id(name) else {
                 break;
             };
-            self.put_queues(group, topic, *shape);
-            pace.step(STEP_UNITS).await;
+            let units = self.put_queues(group, topic, *shape);
+            pace.step(units).await;
         }
         Outcome::Done
     }
@@ -101,7 +101,7 @@ impl Table {
                 };
                 self.put_queues(group, topic, queues);
             }
-            pace.step(STEP_UNITS).await;
+            pace.step(CHANGE_UNITS).await;
         }
         Outcome::Count(key, topics.len())
     }

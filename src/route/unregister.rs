@@ -5,7 +5,7 @@ use super::Name;
 use super::command::{Effects, Event, Leave, MinBrokerIdNotice, Outcome, Unregistration};
 use super::group::Member;
 use super::snapshot::LiveEntry;
-use super::table::{STEP_UNITS, Table};
+use super::table::{CHANGE_UNITS, Table};
 use crate::wire::model::{MASTER_ID, PERM_WRITE};
 use crate::wire::pace::Pace;
 
@@ -127,12 +127,12 @@ impl Table {
     async fn dissolve(&mut self, group: u32, pace: &Pace) {
         for topic in self.topics_of(group, pace).await {
             self.drop_queues(group, &topic);
-            pace.step(STEP_UNITS).await;
+            pace.step(CHANGE_UNITS).await;
         }
         if let Some(name) = self.next.group(group).map(|g| g.name.clone()) {
             for topic in self.mapped_topics_of(&name) {
                 self.drop_mappings(&topic, |bname, owner| *bname == name || *owner == name);
-                pace.step(STEP_UNITS).await;
+                pace.step(CHANGE_UNITS).await;
             }
         }
         self.forget_group(group);
@@ -152,7 +152,7 @@ impl Table {
                 queues.perm &= !PERM_WRITE;
                 self.put_queues(group, &topic, queues);
             }
-            pace.step(STEP_UNITS).await;
+            pace.step(CHANGE_UNITS).await;
         }
     }
 

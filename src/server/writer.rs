@@ -27,7 +27,7 @@ use crate::wire::pace::Pace;
 /// Commands after which a batch is published.
 const BATCH_COMMANDS: usize = 1024;
 /// Time after which a batch is published.
-const BATCH_MS: u64 = 5;
+const BATCH_MS: u64 = 2;
 
 /// What the writer works on.
 pub(super) struct Writer {
