@@ -15,8 +15,72 @@ const FAN: usize = 64;
 /// Bits of the hash that one level consumes.
 const BITS: u32 = FAN.trailing_zeros();
 
-type Branch<T> = [Option<Arc<T>>; FAN];
 type Leaf<V> = Vec<(u64, V)>;
+
+/// An inner node. Most have few children, so that walking goes by the marks.
+#[derive(Debug)]
+struct Branch<T> {
+    /// One bit for each child that there is.
+    used: u64,
+    children: [Option<Arc<T>>; FAN],
+}
+
+impl<T> Branch<T> {
+    const EMPTY: Self = Self {
+        used: 0,
+        children: [const { None }; FAN],
+    };
+
+    #[inline]
+    fn get(&self, place: usize) -> Option<&Arc<T>> {
+        self.children[place].as_ref()
+    }
+
+    fn get_mut(&mut self, place: usize) -> Option<&mut Arc<T>> {
+        self.children[place].as_mut()
+    }
+
+    fn get_or_insert(&mut self, place: usize, new: impl FnOnce() -> T) -> &mut Arc<T> {
+        self.used |= 1 << place;
+        self.children[place].get_or_insert_with(|| Arc::new(new()))
+    }
+
+    fn set(&mut self, place: usize, child: Arc<T>) {
+        self.used |= 1 << place;
+        self.children[place] = Some(child);
+    }
+
+    fn clear(&mut self, place: usize) {
+        self.used &= !(1 << place);
+        self.children[place] = None;
+    }
+
+    fn is_empty(&self) -> bool {
+        self.used == 0
+    }
+
+    fn places(&self) -> impl Iterator<Item = usize> + use<T> {
+        let mut left = self.used;
+        std::iter::from_fn(move || {
+            let place = left.trailing_zeros() as usize;
+            left &= left.wrapping_sub(1);
+            (place < FAN).then_some(place)
+        })
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &Arc<T>> {
+        self.places().filter_map(|place| self.get(place))
+    }
+}
+
+impl<T> Clone for Branch<T> {
+    fn clone(&self) -> Self {
+        Self {
+            used: self.used,
+            children: self.children.clone(),
+        }
+    }
+}
 
 /// An unordered persistent hash map of values that know their own key.
 ///
@@ -40,7 +104,7 @@ impl<V> Clone for Index<V> {
 impl<V> Default for Index<V> {
     fn default() -> Self {
         Self {
-            root: Arc::new(empty()),
+            root: Arc::new(Branch::EMPTY),
             len: 0,
         }
     }
@@ -60,7 +124,7 @@ impl<V> Index<V> {
     /// The value with this hash for which `is` holds.
     pub fn get(&self, hash: u64, is: impl Fn(&V) -> bool) -> Option<&V> {
         let [a, b, c] = places(hash);
-        let leaf = self.root[a].as_ref()?[b].as_ref()?[c].as_ref()?;
+        let leaf = self.root.get(a)?.get(b)?.get(c)?;
         leaf.iter()
             .find(|(h, v)| *h == hash && is(v))
             .map(|(_, v)| v)
@@ -68,10 +132,11 @@ impl<V> Index<V> {
 
     /// All values, in no order that means anything.
     pub fn iter(&self) -> impl Iterator<Item = &V> {
-        let branches = self.root.iter().flatten();
-        let leaves = branches
-            .flat_map(|a| a.iter().flatten())
-            .flat_map(|b| b.iter().flatten());
+        let leaves = self
+            .root
+            .iter()
+            .flat_map(|a| a.iter())
+            .flat_map(|b| b.iter());
         leaves.flat_map(|leaf| leaf.iter().map(|(_, v)| v))
     }
 }
@@ -116,17 +181,17 @@ impl<V: Clone> Index<V> {
     fn drop_leaf(&mut self, hash: u64) {
         let [a, b, c] = places(hash);
         let root = Arc::make_mut(&mut self.root);
-        let Some(first) = &mut root[a] else { return };
-        let first_branch = Arc::make_mut(first);
-        let Some(second) = &mut first_branch[b] else {
+        let Some(first) = root.get_mut(a).map(Arc::make_mut) else {
             return;
         };
-        let second_branch = Arc::make_mut(second);
-        second_branch[c] = None;
-        if second_branch.iter().all(Option::is_none) {
-            first_branch[b] = None;
-            if first_branch.iter().all(Option::is_none) {
-                root[a] = None;
+        let Some(second) = first.get_mut(b).map(Arc::make_mut) else {
+            return;
+        };
+        second.clear(c);
+        if second.is_empty() {
+            first.clear(b);
+            if first.is_empty() {
+                root.clear(a);
             }
         }
     }
@@ -134,14 +199,10 @@ impl<V: Clone> Index<V> {
     fn leaf_mut(&mut self, hash: u64) -> &mut Leaf<V> {
         let [a, b, c] = places(hash);
         let root = Arc::make_mut(&mut self.root);
-        let first = Arc::make_mut(root[a].get_or_insert_with(|| Arc::new(empty())));
-        let second = Arc::make_mut(first[b].get_or_insert_with(|| Arc::new(empty())));
-        Arc::make_mut(second[c].get_or_insert_with(|| Arc::new(Leaf::new())))
+        let first = Arc::make_mut(root.get_or_insert(a, || Branch::EMPTY));
+        let second = Arc::make_mut(first.get_or_insert(b, || Branch::EMPTY));
+        Arc::make_mut(second.get_or_insert(c, Leaf::new))
     }
-}
-
-fn empty<T>() -> Branch<T> {
-    [const { None }; FAN]
 }
 
 /// The place at each level: the top bits, which ahash mixes best.
@@ -179,39 +240,44 @@ impl<T: Clone> Slots<T> {
     /// The value with this id, to be changed in place.
     pub fn get_mut(&mut self, id: u32) -> Option<&mut T> {
         self.get(id)?;
-        self.place(id as usize).as_mut().map(Arc::make_mut)
+        self.chunk(id).get_mut(place_of(id)).map(Arc::make_mut)
     }
 }
 
 impl<T> Slots<T> {
     /// The value with this id.
     pub fn get(&self, id: u32) -> Option<&Arc<T>> {
-        let id = id as usize;
-        self.chunks.get(id / FAN)?[id % FAN].as_ref()
+        self.chunks.get(id as usize / FAN)?.get(place_of(id))
     }
 
     /// All values, by ascending id.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<T>> {
-        self.chunks.iter().flat_map(|chunk| chunk.iter().flatten())
+        self.chunks.iter().flat_map(|chunk| chunk.iter())
     }
 
     /// Puts a value under an id, which may be new.
     pub fn set(&mut self, id: u32, value: Arc<T>) {
-        self.place(id as usize).replace(value);
+        self.chunk(id).set(place_of(id), value);
     }
 
     /// Forgets the value of an id.
     pub fn clear(&mut self, id: u32) {
-        self.place(id as usize).take();
+        self.chunk(id).clear(place_of(id));
     }
 
-    fn place(&mut self, id: usize) -> &mut Option<Arc<T>> {
+    fn chunk(&mut self, id: u32) -> &mut Branch<T> {
         let chunks = Arc::make_mut(&mut self.chunks);
-        while chunks.len() <= id / FAN {
-            chunks.push(Arc::new(empty()));
+        let index = id as usize / FAN;
+        while chunks.len() <= index {
+            chunks.push(Arc::new(Branch::EMPTY));
         }
-        &mut Arc::make_mut(&mut chunks[id / FAN])[id % FAN]
+        Arc::make_mut(&mut chunks[index])
     }
+}
+
+/// The place of an id in its chunk.
+fn place_of(id: u32) -> usize {
+    id as usize % FAN
 }
 
 /// Hands out small numbers, the lowest free one last returned first.
@@ -292,7 +358,7 @@ mod tests {
         for key in 0..1000u32 {
             assert_eq!(index.remove(hash(key), |v| *v == key), Some(key));
         }
-        assert!(index.root.iter().all(Option::is_none));
+        assert!(index.root.is_empty());
         assert!(index.is_empty());
     }
 

@@ -23,6 +23,7 @@ pub mod liveness;
 pub mod query;
 mod register;
 pub mod snapshot;
+mod sorted;
 pub mod staging;
 pub mod table;
 pub mod topic;

@@ -4,11 +4,14 @@
 use std::collections::BTreeSet;
 
 use super::Form;
-use super::snapshot::{SORT_UNITS, Snapshot};
+use super::snapshot::{Snapshot, WALK_UNITS};
 use super::topic::Pair;
 use crate::wire::fastjson;
 use crate::wire::model::{DataVersion, TOPIC_SYS_FLAG_UNIT, TOPIC_SYS_FLAG_UNIT_SUB};
 use crate::wire::pace::Pace;
+
+/// Units of a [`Pace`] for one insertion into a sorted set.
+const INSERT_UNITS: usize = 64;
 
 /// Units of a [`Pace`] that copying this many bytes is worth: copying is some eight times
 /// cheaper than lexing.
@@ -20,7 +23,7 @@ fn copy_units(bytes: usize) -> usize {
 pub async fn cluster_info(snapshot: &Snapshot, form: Form, pace: &Pace) -> Vec<u8> {
     let mut out = b"{\"brokerAddrTable\":{".to_vec();
     let groups = snapshot.sorted_groups(pace).await;
-    for (i, group) in groups.values().enumerate() {
+    for (i, (_, group)) in groups.into_iter().enumerate() {
         if i > 0 {
             out.push(b',');
         }
@@ -38,7 +41,7 @@ pub async fn cluster_info(snapshot: &Snapshot, form: Form, pace: &Pace) -> Vec<u
         }
         form.write_string(&mut out, cluster);
         out.extend_from_slice(b":[");
-        for (j, name) in names.into_iter().enumerate() {
+        for (j, (name, ())) in names.into_iter().enumerate() {
             if j > 0 {
                 out.push(b',');
             }
@@ -54,7 +57,7 @@ pub async fn cluster_info(snapshot: &Snapshot, form: Form, pace: &Pace) -> Vec<u
 /// `TopicList` of all topics (206).
 pub async fn topic_list(snapshot: &Snapshot, pace: &Pace) -> Vec<u8> {
     let mut list = TopicList::new();
-    for name in snapshot.sorted_topics(pace).await.into_keys() {
+    for (name, _) in snapshot.sorted_topics(pace).await {
         list.push(name);
         pace.step(copy_units(name.len())).await;
     }
@@ -67,16 +70,15 @@ pub async fn system_topic_list(snapshot: &Snapshot, pace: &Pace) -> Vec<u8> {
     let mut names = BTreeSet::new();
     for (cluster, brokers) in snapshot.sorted_clusters(pace).await {
         names.insert(cluster);
-        for broker in brokers {
+        for (broker, ()) in brokers {
             names.insert(broker);
-            pace.step(SORT_UNITS).await;
+            pace.step(INSERT_UNITS).await;
         }
     }
     let groups = snapshot.sorted_groups(pace).await;
     let addr = groups
-        .values()
-        .next()
-        .and_then(|g| g.members.first())
+        .first()
+        .and_then(|(_, group)| group.members.first())
         .map(|m| &m.addr);
     let mut list = TopicList::with_broker_addr(addr.map(|a| &**a));
     for name in names {
@@ -95,11 +97,11 @@ pub async fn topics_of_cluster(snapshot: &Snapshot, cluster: Option<&str>, pace:
             let name = snapshot.group(pair.group).map(|g| &g.name);
             name.is_some_and(|n| cluster.brokers.get(snapshot.hash(n), |b| b == n).is_some())
         };
-        for topic in snapshot.sorted_topics(pace).await.into_values() {
+        for (name, topic) in snapshot.sorted_topics(pace).await {
             if topic.pairs.iter().any(in_cluster) {
-                list.push(&topic.name);
+                list.push(name);
             }
-            pace.step(SORT_UNITS * topic.pairs.len()).await;
+            pace.step(WALK_UNITS * topic.pairs.len()).await;
         }
     }
     list.finish()
@@ -116,16 +118,16 @@ pub async fn unit_topics(
     let fits = |flag: i32, bit: i32, wanted: Option<bool>| {
         wanted.is_none_or(|wanted| (flag & bit != 0) == wanted)
     };
-    for topic in snapshot.sorted_topics(pace).await.into_values() {
+    for (name, topic) in snapshot.sorted_topics(pace).await {
         let shape = topic
             .pairs
             .first()
             .and_then(|pair| snapshot.shapes.get(pair.shape));
         let flag = shape.map_or(0, |shape| shape.queues.topic_sys_flag);
         if fits(flag, TOPIC_SYS_FLAG_UNIT, unit) && fits(flag, TOPIC_SYS_FLAG_UNIT_SUB, sub) {
-            list.push(&topic.name);
+            list.push(name);
         }
-        pace.step(SORT_UNITS).await;
+        pace.step(WALK_UNITS).await;
     }
     list.finish()
 }

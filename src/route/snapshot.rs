@@ -1,6 +1,5 @@
 //! The immutable view of the tables that every core reads.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
 use ahash::RandomState;
@@ -12,13 +11,13 @@ use super::index::{Index, Slots};
 use super::kv::Kv;
 use super::liveness::Live;
 use super::topic::{Mappings, Shape, Topic};
-use super::{Name, PerForm};
+use super::{Name, PerForm, sorted};
 use crate::settings::Settings;
 use crate::wire::model::{DataVersion, MASTER_ID};
 use crate::wire::pace::Pace;
 
-/// Units of a [`Pace`] for one insertion into a sorted set.
-pub(super) const SORT_UNITS: usize = 64;
+/// Units of a [`Pace`] for one look at an item of a table.
+pub(super) const WALK_UNITS: usize = 32;
 
 /// One state of the tables, complete and unchanging.
 #[derive(Clone, Debug)]
@@ -190,36 +189,42 @@ impl Snapshot {
         self.hasher.hash_one((cluster, addr))
     }
 
-    /// All topics, by ascending name. Sorted by insertion, which can pause anywhere.
-    pub(super) async fn sorted_topics(&self, pace: &Pace) -> BTreeMap<&str, &Topic> {
-        let mut topics = BTreeMap::new();
+    /// All topics, by ascending name.
+    pub(super) async fn sorted_topics(&self, pace: &Pace) -> Vec<(&str, &Topic)> {
+        let mut topics = Vec::with_capacity(self.topics.len());
         for topic in self.topics.iter() {
-            topics.insert(&*topic.name, &**topic);
-            pace.step(SORT_UNITS).await;
+            topics.push((&*topic.name, &**topic));
+            pace.step(WALK_UNITS).await;
         }
-        topics
+        sorted::by_name(topics, pace).await
     }
 
     /// All groups, by ascending broker name.
-    pub(super) async fn sorted_groups(&self, pace: &Pace) -> BTreeMap<&str, &Arc<Group>> {
-        let mut groups = BTreeMap::new();
+    pub(super) async fn sorted_groups(&self, pace: &Pace) -> Vec<(&str, &Group)> {
+        let mut groups = Vec::with_capacity(self.group_names.len());
         for group in self.groups.iter() {
-            groups.insert(&*group.name, group);
-            pace.step(SORT_UNITS).await;
+            groups.push((&*group.name, &**group));
+            pace.step(WALK_UNITS).await;
         }
-        groups
+        sorted::by_name(groups, pace).await
     }
 
     /// All clusters with their broker names, both ascending.
-    pub(super) async fn sorted_clusters(&self, pace: &Pace) -> BTreeMap<&str, BTreeSet<&str>> {
-        let mut clusters = BTreeMap::new();
+    pub(super) async fn sorted_clusters(&self, pace: &Pace) -> Vec<(&str, Vec<(&str, ())>)> {
+        let mut clusters = Vec::with_capacity(self.clusters.len());
         for cluster in self.clusters.iter() {
-            let names: &mut BTreeSet<&str> = clusters.entry(&*cluster.name).or_default();
-            for name in cluster.brokers.iter() {
-                names.insert(name);
-                pace.step(SORT_UNITS).await;
-            }
+            clusters.push((&*cluster.name, &**cluster));
+            pace.step(WALK_UNITS).await;
         }
-        clusters
+        let mut sorted = Vec::with_capacity(clusters.len());
+        for (cluster_name, cluster) in sorted::by_name(clusters, pace).await {
+            let mut names = Vec::with_capacity(cluster.brokers.len());
+            for name in cluster.brokers.iter() {
+                names.push((&**name, ()));
+                pace.step(WALK_UNITS).await;
+            }
+            sorted.push((cluster_name, sorted::by_name(names, pace).await));
+        }
+        sorted
     }
 }
