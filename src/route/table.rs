@@ -437,12 +437,8 @@ impl Table {
         match self.pair_place(&found, group, &name) {
             Ok(place) => {
                 let old = found.pairs[place].shape;
-                if self
-                    .next
-                    .shapes
-                    .get(old)
-                    .is_some_and(|shape| shape.queues == queues)
-                {
+                let stored = self.next.shapes.get(old);
+                if stored.is_some_and(|shape| shape.queues == queues) {
                     return STEP_UNITS;
                 }
                 let shape = self.use_shape(queues);
