@@ -461,3 +461,46 @@ fn keep_busy(connect: impl Fn() -> Peer) -> Vec<Peer> {
     std::thread::sleep(Duration::from_millis(20));
     peers
 }
+
+/// Connections live for weeks, and the kernel's hash alone never evens out what their ends have
+/// left: see `BALANCE_RATIO`.
+#[test]
+fn connections_are_spread_over_cores() {
+    const CORES: usize = 4;
+    const PEERS: usize = 1000;
+    let server = Running::start(CORES, Limits::default());
+    let counts = || {
+        let of_core = |core: usize| {
+            server.shared.cores[core]
+                .connections
+                .load(Ordering::Relaxed)
+        };
+        std::array::from_fn::<_, CORES, _>(of_core)
+    };
+    let mut by_core: [Vec<Peer>; CORES] = Default::default();
+    for _ in 0..PEERS {
+        let before = counts();
+        let mut peer = server.connect();
+        peer.is_served();
+        let after = counts();
+        let core = (0..CORES).find(|core| after[*core] > before[*core]);
+        by_core[core.unwrap()].push(peer);
+    }
+    let is_even = || counts().iter().all(|count| count * CORES * 5 <= PEERS * 6);
+    assert!(is_even(), "{:?}", counts());
+
+    let mut peers = std::mem::take(&mut by_core[0]);
+    drop(by_core);
+    wait_until("the others have gone", || {
+        server.shared.connections.load(Ordering::Relaxed) == peers.len()
+    });
+    while peers.len() < PEERS {
+        let mut peer = server.connect();
+        peer.is_served();
+        peers.push(peer);
+    }
+    assert!(is_even(), "{:?}", counts());
+    assert!(server.counted(&server.shared.counters.handed_over) > 0);
+    drop(peers);
+    server.holds_nothing();
+}
