@@ -92,17 +92,22 @@ impl<'a> Rest<'a> {
 
     #[inline]
     fn number(&mut self) -> Option<i32> {
-        let mut value = 0;
-        let mut digits = 0;
-        while let Some(digit) = self.0.get(digits).filter(|byte| byte.is_ascii_digit()) {
-            value = 10 * value + i32::from(digit - b'0');
-            digits += 1;
-            if digits > DIGITS {
-                return None;
-            }
+        let digits = self
+            .0
+            .iter()
+            .take(DIGITS + 1)
+            .take_while(|byte| byte.is_ascii_digit());
+        let digits = digits.count();
+        if digits == 0 || digits > DIGITS {
+            return None;
         }
-        self.0 = &self.0[digits..];
-        (digits > 0).then_some(value)
+        let (number, rest) = self.0.split_at(digits);
+        self.0 = rest;
+        Some(
+            number
+                .iter()
+                .fold(0, |sum, digit| 10 * sum + i32::from(digit - b'0')),
+        )
     }
 }
 
@@ -167,6 +172,7 @@ mod tests {
             ("6", "-6"),
             ("6", "6.0"),
             ("6", "1234567890"),
+            ("6", "45995194916"),
             ("6", ""),
             ("6", "\"6\""),
             ("SINGLE_TAG", "MULTI_TAG"),
