@@ -108,6 +108,12 @@ pub fn usual_primaries(is_closed: bool) -> Vec<Metric> {
     primaries
 }
 
+/// Whether a metric is the process's own, whatever the pace of the tool.
+#[must_use]
+pub const fn is_of_the_process(metric: Metric) -> bool {
+    matches!(metric, Metric::Cpu | Metric::Memory)
+}
+
 /// Judges every metric that has a value in every run.
 #[must_use]
 pub fn judge(rounds: &[Round], rules: &Rules) -> Vec<Row> {

@@ -48,6 +48,8 @@ pub struct Setting {
     pub server_cpus: Vec<usize>,
     /// Times that a run in which the tool was late is repeated.
     pub retries: u32,
+    /// Nothing that the tool's own pace could falsify decides: [`judge::is_of_the_process`].
+    pub is_of_processes: bool,
     /// Where results and logs go.
     pub folder: PathBuf,
     /// Say nothing meanwhile.
@@ -180,12 +182,8 @@ impl Setting {
             server.wait_until_empty()?;
             let result = run(config.clone(), &outputs)?;
             self.say(name, &result);
-            let has_cpu = server.pid.is_none() || Metric::Cpu.of(&result).is_some();
-            let verdict = match result.verdict {
-                // Whoever looks at the server was late.
-                Verdict::Ok if !has_cpu => Verdict::ToolLate,
-                verdict => verdict,
-            };
+            let may_be_busy = self.is_of_processes && self.config.closed;
+            let verdict = worth(&result, server.pid.is_some(), may_be_busy);
             match verdict {
                 Verdict::Ok => return Ok(result),
                 Verdict::ToolLate if attempt < self.retries => *repeated += 1,
@@ -216,9 +214,48 @@ impl Setting {
     }
 }
 
+/// What a run is worth. In a closed loop in which the tool is the slower of the two, the times are
+/// the tool's, and still each request costs the server its CPU.
+fn worth(result: &RunResult, has_process: bool, may_be_busy: bool) -> Verdict {
+    let has_cpu = Metric::Cpu.of(result).is_some();
+    let has_read = result.ops.iter().any(|op| op.code == 105 && op.sent > 0);
+    match result.verdict {
+        // Whoever looks at the server was late.
+        Verdict::Ok if has_process && !has_cpu => Verdict::ToolLate,
+        Verdict::ToolLate if may_be_busy && has_cpu && has_read => Verdict::Ok,
+        verdict => verdict,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compare::fail_if::tests::run_of;
+
+    #[test]
+    fn a_busy_tool_spoils_times_only() {
+        let mut run = run_of(10.0);
+        assert_eq!(worth(&run, true, false), Verdict::Ok);
+        run.verdict = Verdict::ToolLate;
+        assert_eq!(worth(&run, true, false), Verdict::ToolLate);
+        assert_eq!(worth(&run, true, true), Verdict::Ok);
+        run.verdict = Verdict::WrongAnswers;
+        assert_eq!(worth(&run, true, true), Verdict::WrongAnswers);
+        run.verdict = Verdict::ToolLate;
+        run.ops.iter_mut().for_each(|op| op.sent = 0);
+        assert_eq!(
+            worth(&run, true, true),
+            Verdict::ToolLate,
+            "nothing was measured"
+        );
+        let unseen = RunResult {
+            server: None,
+            verdict: Verdict::Ok,
+            ..run_of(10.0)
+        };
+        assert_eq!(worth(&unseen, true, true), Verdict::ToolLate);
+        assert_eq!(worth(&unseen, false, true), Verdict::Ok);
+    }
 
     #[test]
     fn both_sides_have_every_place_equally_often() {

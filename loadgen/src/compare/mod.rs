@@ -32,6 +32,7 @@ use crate::metric::Metric;
 use crate::result::Provenance;
 use crate::server::{self, Guard, Target};
 use crate::units::parse_share;
+use crate::verdict::Verdict;
 
 /// The exit code of a comparison that `--fail-if` made fail.
 pub const FAILED: i32 = 6;
@@ -73,7 +74,7 @@ pub struct CompareArgs {
     #[arg(long, value_parser = FailIf::parse)]
     pub fail_if: Vec<FailIf>,
     /// Metrics that make the verdict [cpu,route.service.p50,route.service.p99; closed: and
-    /// route.rate]
+    /// route.rate]. With cpu or memory alone a closed loop may keep the tool busy
     #[arg(long, value_delimiter = ',', value_parser = Metric::parse)]
     pub primary: Vec<Metric>,
     /// The least difference that matters
@@ -171,6 +172,15 @@ fn from_servers(args: &CompareArgs, a: &Target, b: &Target) -> Result<Comparison
     let rules = rules(args, setting.config.closed);
     let (rounds, repeated) = live::rounds(&setting, &guard, |first| demand(args, first))?;
     let mut notes = Vec::new();
+    let runs = rounds
+        .iter()
+        .flat_map(|round| round.a.iter().chain(&round.b));
+    let busy = runs.filter(|run| run.verdict == Verdict::ToolLate).count();
+    if busy > 0 {
+        notes.push(format!(
+            "the tool was busy all the time in {busy} runs: only cpu and memory are the servers'"
+        ));
+    }
     if repeated > 0 {
         notes.push(format!(
             "{repeated} runs in which the tool was late were repeated"
@@ -202,6 +212,9 @@ fn setting(args: &CompareArgs, a: &Target, b: &Target) -> Result<(Setting, Vec<u
     let cpus = namesrv::rt::usable_cpus().map_err(|error| error.to_string())?;
     let config = Config::resolve(&run, cpus.len());
     let (server_cpus, tool_cpus) = share(&cpus, config.cores, &args.server_cpus)?;
+    let asked = args.fail_if.iter().filter_map(FailIf::metric);
+    let mut decide = asked.chain(args.primary.iter().copied());
+    let is_of_processes = !args.primary.is_empty() && decide.all(judge::is_of_the_process);
     let temporary = || std::env::temp_dir().join(format!("loadgen-compare-{}", std::process::id()));
     let setting = Setting {
         targets: [(a.clone(), args.a_pid), (b.clone(), args.b_pid)],
@@ -211,6 +224,7 @@ fn setting(args: &CompareArgs, a: &Target, b: &Target) -> Result<(Setting, Vec<u
         keep_servers: args.keep_servers,
         server_cpus,
         retries: args.retries,
+        is_of_processes,
         folder: args.out.clone().unwrap_or_else(temporary),
         quiet: args.quiet,
     };
