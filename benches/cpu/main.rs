@@ -16,6 +16,8 @@ mod load;
 #[path = "../../tests/support/process.rs"]
 mod process;
 mod raw;
+#[path = "../common/registration.rs"]
+mod registration;
 #[path = "../../tests/support/request.rs"]
 #[allow(dead_code, reason = "a bench uses its own part")]
 mod request;

@@ -3,9 +3,8 @@
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 
-use crate::request::{
-    Body, FilterSpec, RegisterForm, RegisterSpec, Request, TopicSpec, VersionSpec,
-};
+use crate::registration::{self, topic};
+use crate::request::{RegisterForm, Request, TopicSpec};
 
 const TOPIC: &str = "TopicTest_000017";
 /// Topics of a large registration.
@@ -24,7 +23,7 @@ pub(crate) fn cluster_info() -> Vec<u8> {
 
 /// A registration of 1,000 topics, one of which has as many queues as is said.
 pub(crate) fn large(broker: usize, counter: usize, queues: usize) -> Vec<u8> {
-    let topics = (0..TOPICS).map(|n| topic(&format!("topic-{n:06}"), 8));
+    let topics = (0..TOPICS).map(|n| topic(format!("topic-{n:06}")));
     let mut topics: Vec<_> = topics.collect();
     topics[TOPICS / 2].read = i32::try_from(queues).unwrap();
     registration(broker, counter, topics)
@@ -35,7 +34,7 @@ pub(crate) fn fill(port: u16, brokers: usize) {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
     stream.set_nodelay(true).unwrap();
     for broker in 0..brokers {
-        let topics = vec![topic(TOPIC, 8), topic("other", 8)];
+        let topics = vec![topic(TOPIC.to_owned()), topic("other".to_owned())];
         stream.write_all(&registration(broker, 1, topics)).unwrap();
         let mut length = [0; 4];
         stream.read_exact(&mut length).unwrap();
@@ -50,46 +49,10 @@ pub(crate) fn fill(port: u16, brokers: usize) {
     }
 }
 
-fn topic(name: &str, queues: i32) -> TopicSpec {
-    TopicSpec {
-        key: name.to_owned(),
-        name: name.to_owned(),
-        read: queues,
-        write: queues,
-        perm: 6,
-        sys_flag: 0,
-    }
-}
-
 fn registration(broker: usize, counter: usize, topics: Vec<TopicSpec>) -> Vec<u8> {
-    let addr = format!(
-        "10.{}.{}.{}:10911",
-        broker / 62_500,
-        broker / 250 % 250,
-        broker % 250
-    );
+    let (high, middle, low) = (broker / 62_500, broker / 250 % 250, broker % 250);
+    let addr = format!("10.{high}.{middle}.{low}:10911");
+    let name = format!("broker-name-{broker:04}");
     let counter = i64::try_from(counter).unwrap();
-    let mut request = Request::new(103);
-    request.body = Body::Register(RegisterSpec {
-        form: RegisterForm::V5,
-        topics,
-        data_version: Some(VersionSpec {
-            state: 0,
-            counter,
-            timestamp: Some(1_700_000_000_000 + counter),
-        }),
-        mappings: Vec::new(),
-        filters: FilterSpec::List(Vec::new()),
-    });
-    let crc = crc32fast::hash(&request.body_bytes()) & 0x7FFF_FFFF;
-    request
-        .with("brokerId", "0")
-        .with("bodyCrc32", &crc.to_string())
-        .with("clusterName", "DefaultCluster")
-        .with("brokerAddr", &addr)
-        .with("enableActingMaster", "false")
-        .with("haServerAddr", "10.0.0.1:10912")
-        .with("compressed", "false")
-        .with("brokerName", &format!("broker-name-{broker:04}"))
-        .json_frame()
+    registration::registration(&name, &addr, RegisterForm::V5, topics, counter).json_frame()
 }

@@ -28,6 +28,8 @@ mod fixture;
 mod verdict;
 mod worlds;
 
+#[path = "../common/registration.rs"]
+mod registration;
 #[path = "../../tests/support/request.rs"]
 #[allow(dead_code, reason = "the gates send only some of the requests")]
 mod request;

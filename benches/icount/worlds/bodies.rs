@@ -9,21 +9,20 @@ use namesrv::wire::reply::Output;
 
 use super::{gate, header_gate};
 use crate::fixture::{Node, broker_addr, broker_name, topic_name};
-use crate::request::{
-    Body, FilterSpec, RegisterForm, RegisterSpec, Request, TopicSpec, VersionSpec,
-};
+use crate::registration::{registration, topic};
+use crate::request::{RegisterForm, Request};
 
 const REGISTER: i32 = 103;
 const TOPICS: usize = 1000;
 
 pub(super) fn gates() {
     header();
-    let json = registration(RegisterForm::V5).body_bytes();
+    let json = large(RegisterForm::V5).body_bytes();
     parse("json", RegisterForm::V5, &json);
     // As no Java broker writes it, and therefore token by token.
     let spaced = String::from_utf8_lossy(&json).replace(":{", ": {");
     parse("tokens", RegisterForm::V5, spaced.as_bytes());
-    let zlib = registration(RegisterForm::Zlib).body_bytes();
+    let zlib = large(RegisterForm::Zlib).body_bytes();
     parse("zlib", RegisterForm::Zlib, &zlib);
     unchanged();
     heartbeat();
@@ -32,7 +31,7 @@ pub(super) fn gates() {
 /// A 5.3.3 broker's header, which has the most fields of all.
 fn header() {
     let node = Node::new();
-    let request = registration(RegisterForm::V5);
+    let request = large(RegisterForm::V5);
     let frames = [
         ("json", request.json_frame()),
         ("binary", request.binary_frame()),
@@ -61,7 +60,7 @@ fn parse(kind: &str, form: RegisterForm, body: &[u8]) {
 fn unchanged() {
     let mut node = Node::new();
     let mut session = Session::new(0, 1);
-    let frame = Bytes::from(registration(RegisterForm::V5).json_frame());
+    let frame = Bytes::from(large(RegisterForm::V5).json_frame());
     assert!(
         (170_000..180_000).contains(&frame.len()),
         "{} bytes",
@@ -84,7 +83,7 @@ fn unchanged() {
 fn heartbeat() {
     let mut node = Node::new();
     let mut session = Session::new(0, 1);
-    let frame = Bytes::from(registration(RegisterForm::V5).json_frame());
+    let frame = Bytes::from(large(RegisterForm::V5).json_frame());
     register(&mut node, &mut session, &frame);
     let beat = Request::new(904)
         .with("clusterName", "DefaultCluster")
@@ -123,39 +122,13 @@ fn register(node: &mut Node, session: &mut Session, frame: &Bytes) {
 }
 
 /// A request of 174 KB in the form of a 5.3.3 broker.
-fn registration(form: RegisterForm) -> Request {
-    let topics = (0..TOPICS).map(|number| {
-        let name = topic_name(7, number);
-        TopicSpec {
-            key: name.clone(),
-            name,
-            read: 8,
-            write: 8,
-            perm: 6,
-            sys_flag: 0,
-        }
-    });
-    let mut request = Request::new(REGISTER);
-    request.body = Body::Register(RegisterSpec {
+fn large(form: RegisterForm) -> Request {
+    let topics = (0..TOPICS).map(|number| topic(topic_name(7, number)));
+    registration(
+        &broker_name(7),
+        &broker_addr(7, 0),
         form,
-        topics: topics.collect(),
-        data_version: Some(VersionSpec {
-            state: 0,
-            counter: 17,
-            timestamp: Some(1_700_000_000_000),
-        }),
-        mappings: Vec::new(),
-        filters: FilterSpec::List(Vec::new()),
-    });
-    let crc = crc32fast::hash(&request.body_bytes()) & 0x7FFF_FFFF;
-    let compressed = form == RegisterForm::Zlib;
-    request
-        .with("brokerId", "0")
-        .with("bodyCrc32", &crc.to_string())
-        .with("clusterName", "DefaultCluster")
-        .with("brokerAddr", &broker_addr(7, 0))
-        .with("enableActingMaster", "false")
-        .with("haServerAddr", "10.0.7.1:10912")
-        .with("compressed", if compressed { "true" } else { "false" })
-        .with("brokerName", &broker_name(7))
+        topics.collect(),
+        17,
+    )
 }
