@@ -23,7 +23,7 @@ use thiserror::Error;
 
 pub use coerce::{boolean, int32, int64, text};
 pub use lexer::{Key, KeyForm, Kind, Lexer, MAX_DEPTH, Token};
-pub use text::{Text, plain_string};
+pub use text::{Text, leading_integer, plain_string};
 
 /// Why a text is not JSON, or a value not what is wanted of it. Offsets are bytes from the start
 /// of the text.

@@ -32,12 +32,8 @@ impl<'a> Text<'a> {
     /// The value of one to nine plain digits, which is what nearly every number is.
     #[inline]
     pub fn short_integer(self) -> Option<i32> {
-        let is_short = matches!(self.raw.len(), 1..=9) && self.raw.iter().all(u8::is_ascii_digit);
-        is_short.then(|| {
-            self.raw
-                .iter()
-                .fold(0, |sum, digit| 10 * sum + i32::from(digit - b'0'))
-        })
+        let (number, rest) = leading_integer(self.raw)?;
+        rest.is_empty().then_some(number)
     }
 
     /// The text, borrowed when there is nothing to unescape.
@@ -59,6 +55,21 @@ impl<'a> Text<'a> {
             self.raw == other.as_bytes()
         }
     }
+}
+
+/// The value of the one to nine digits at the start of `bytes`, and what follows them; `None` when
+/// there are more, which may not fit.
+#[inline]
+pub fn leading_integer(bytes: &[u8]) -> Option<(i32, &[u8])> {
+    const MOST: usize = 9;
+    let some = bytes.iter().take(MOST + 1);
+    let digits = some.take_while(|byte| byte.is_ascii_digit()).count();
+    if digits == 0 || digits > MOST {
+        return None;
+    }
+    let (digits, rest) = bytes.split_at(digits);
+    let add = |sum, digit: &u8| 10 * sum + i32::from(digit - b'0');
+    Some((digits.iter().fold(0, add), rest))
 }
 
 /// The string in double quotes, without escapes, at the start of `bytes`.

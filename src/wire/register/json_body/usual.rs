@@ -3,11 +3,8 @@
 //! fraction of what its forty tokens cost. Anything else, in whatever way it differs, is left to
 //! the lexer: this decides how fast an entry is read, never what it means.
 
-use crate::wire::json::plain_string;
+use crate::wire::json::{leading_integer, plain_string};
 use crate::wire::model::QueueShape;
-
-/// Digits of a number that surely fits.
-const DIGITS: usize = 9;
 
 /// An entry whose key is its topic's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,22 +89,9 @@ impl<'a> Rest<'a> {
 
     #[inline]
     fn number(&mut self) -> Option<i32> {
-        let digits = self
-            .0
-            .iter()
-            .take(DIGITS + 1)
-            .take_while(|byte| byte.is_ascii_digit());
-        let digits = digits.count();
-        if digits == 0 || digits > DIGITS {
-            return None;
-        }
-        let (number, rest) = self.0.split_at(digits);
+        let (number, rest) = leading_integer(self.0)?;
         self.0 = rest;
-        Some(
-            number
-                .iter()
-                .fold(0, |sum, digit| 10 * sum + i32::from(digit - b'0')),
-        )
+        Some(number)
     }
 }
 
