@@ -93,15 +93,16 @@ impl Table {
         };
         let topics = self.topics_of(group, pace).await;
         for topic in &topics {
+            let mut units = STEP_UNITS;
             if let Some(mut queues) = self.queues(group, topic) {
                 queues.perm = if add {
                     PERM_READ | PERM_WRITE
                 } else {
                     queues.perm & !PERM_WRITE
                 };
-                self.put_queues(group, topic, queues);
+                units = self.put_queues(group, topic, queues);
             }
-            pace.step(CHANGE_UNITS).await;
+            pace.step(units).await;
         }
         Outcome::Count(key, topics.len())
     }

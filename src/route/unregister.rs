@@ -5,7 +5,7 @@ use super::Name;
 use super::command::{Effects, Event, Leave, MinBrokerIdNotice, Outcome, Unregistration};
 use super::group::Member;
 use super::snapshot::LiveEntry;
-use super::table::{CHANGE_UNITS, Table};
+use super::table::{CHANGE_UNITS, STEP_UNITS, Table};
 use crate::wire::model::{MASTER_ID, PERM_WRITE};
 use crate::wire::pace::Pace;
 
@@ -148,11 +148,12 @@ impl Table {
             return;
         }
         for topic in self.topics_of(group, pace).await {
+            let mut units = STEP_UNITS;
             if let Some(mut queues) = self.queues(group, &topic) {
                 queues.perm &= !PERM_WRITE;
-                self.put_queues(group, &topic, queues);
+                units = self.put_queues(group, &topic, queues);
             }
-            pace.step(CHANGE_UNITS).await;
+            pace.step(units).await;
         }
     }
 
