@@ -5,6 +5,7 @@ use std::net::TcpStream;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use namesrv::rt::usable_cpus;
 use nix::sys::ptrace;
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
@@ -54,7 +55,8 @@ impl Drop for Stuck {
 
 fn ends_when_stuck(thread: &str, complaint: &str) {
     // The writer has a thread of its own only if there are many cores, or it is told so.
-    let mut server = Server::with(&[("namesrv.writerCore", &usable_cpu())]);
+    let cpu = usable_cpus().unwrap()[0].to_string();
+    let mut server = Server::with(&[("namesrv.writerCore", &cpu)]);
     assert_eq!(server.connect().ask(&route("t")), no_route("t"));
     let stuck_since = Instant::now();
     let Some(stuck) = Stuck::thread(&server, thread) else {
@@ -92,15 +94,4 @@ fn a_process_that_stood_still_goes_on() {
         thread::sleep(Duration::from_millis(100));
     }
     assert_eq!(server.home.read("stderr"), "");
-}
-
-/// The first CPU that this process may use.
-fn usable_cpu() -> String {
-    let status = fs::read_to_string("/proc/self/status").unwrap();
-    let list = status
-        .lines()
-        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
-    let list = list.unwrap().trim();
-    let digits = list.find(|c: char| !c.is_ascii_digit());
-    list[..digits.unwrap_or(list.len())].to_owned()
 }
